@@ -1,0 +1,74 @@
+/* Images: a frozen, initialised interpreter in one file, shared by every session made from it. */
+#ifndef BRUMATE_IMAGE_H
+#define BRUMATE_IMAGE_H
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bru_image bru_image;
+
+enum bru_image_flag {
+    /* Check the header and the manifest alone, not the checksum of the whole file: for a file that
+     * nobody else can write. A damaged image can hurt no more than what runs in it. */
+    BRU_IMAGE_TRUSTED = 1u
+};
+
+typedef struct bru_image_options {
+    size_t size;            /* sizeof(bru_image_options) */
+    const char *guest_path; /* the guest's shared object; NULL: `core.so` in the image's folder */
+    unsigned flags;         /* of bru_image_flag */
+} bru_image_options;
+#define BRU_IMAGE_OPTIONS_INIT { sizeof(bru_image_options), NULL, 0 }
+
+/* Opens the image at `path` and loads its guest. NULL: the file named by the environment variable
+ * BRUMATE_IMAGE, else `core.bru` beside the library or in its `brumate` folder.
+ * BRU_ENOENT     no such file, of image or guest.
+ * BRU_EFORMAT    not an image, or damaged. BRU_EMISMATCH  the guest is another build than the
+ *                image was made with. BRU_ELIMIT  no address space or descriptors.
+ * `*out` goes back by bru_image_unref(). Any thread. */
+BRU_API BRU_MUST_CHECK bru_status bru_image_open(const char *path, const bru_image_options *options,
+                                                 bru_image **out, bru_error *err);
+
+/* Images are counted; sessions keep theirs alive. Any thread; NULL is allowed. */
+BRU_API bru_image *bru_image_ref(bru_image *image);
+BRU_API void bru_image_unref(bru_image *image);
+
+/* What an image is; texts are borrowed from it. */
+typedef struct bru_image_info {
+    const char *guest_build;  /* versions of guest and compilers, one line */
+    const char *wasm_sha256;  /* 64 hex digits: the guest build it belongs to */
+    const char *preloaded;    /* modules imported at the build, one a line */
+    const char *id;           /* 32 hex digits: the checksum over the file's contents */
+    uint64_t file_bytes;
+    uint64_t memory_bytes;    /* of the frozen linear memory */
+    uint64_t stored_bytes;    /* of it, pages that are not zero */
+    uint64_t root_bytes;      /* of the read-only files inside */
+    uint32_t root_entries;
+    uint32_t format;          /* of the file */
+} bru_image_info;
+
+/* Fills `*out`. Any thread. */
+BRU_API void bru_image_get_info(const bru_image *image, bru_image_info *out);
+
+typedef struct bru_build_options {
+    size_t size;
+    const char *guest_path;  /* needed: the guest's shared object */
+    const char *root_path;   /* needed: folder that becomes the guest's read-only files */
+    const char *preload;     /* modules to import before freezing, one a line; NULL: the usual ones */
+} bru_build_options;
+#define BRU_BUILD_OPTIONS_INIT { sizeof(bru_build_options), NULL, NULL, NULL }
+
+/* Boots a guest, imports modules, freezes it and writes the image to `path`: whole or not at all
+ * (a temporary file beside it is renamed into place).
+ * BRU_EGUEST  the guest failed to boot; the message has its last words. Else as the file system
+ *             answers. Takes about a second. */
+BRU_API BRU_MUST_CHECK bru_status bru_image_build(const bru_build_options *options,
+                                                  const char *path, bru_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

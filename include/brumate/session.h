@@ -1,0 +1,180 @@
+/* Sessions: a live Python, its files, its limits and its state.
+ *
+ *               start            DONE event
+ *      IDLE ------------> BUSY ------------------> IDLE     (or ENDED, when a limit stopped it)
+ *       ^                  |  ^
+ *       |                  v  | next, after reply / input / the wait is over
+ *       |                 WAITING (WAIT, CALL, INPUT or OUTPUT event handed out)
+ *       +--- reset --- ENDED, or any state but inside bru_session_next()
+ *
+ * The embedder pulls: bru_session_next() runs the guest on the calling thread until it wants
+ * something, and hands that out as an event. Between two calls no thread is held. */
+#ifndef BRUMATE_SESSION_H
+#define BRUMATE_SESSION_H
+
+#include "image.h"
+#include "result.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bru_session bru_session;
+
+#define BRU_NO_LIMIT UINT64_MAX
+
+enum bru_limit_flag {
+    BRU_OUTPUT_STOPS = 1u /* stop the run at the output limit; else the rest is thrown away, counted */
+};
+
+/* What a session may use. 0 is the default, BRU_NO_LIMIT none. */
+typedef struct bru_limits {
+    uint64_t timeout_ns;   /* wall time of one execution: 30 s */
+    uint64_t cpu_ns;       /* CPU time of one execution: none */
+    uint64_t grace_ns;     /* from the soft stop (a Python exception at the deadline, after which the
+                            * session lives) to the hard stop (nothing in the guest can catch it,
+                            * and the session must be reset): 500 us */
+    uint64_t memory_bytes; /* linear memory, the interpreter's own 20 MB included: 128 MiB */
+    uint64_t output_bytes; /* stdout and stderr of one execution together: 1 MiB */
+    uint64_t file_bytes;   /* in-memory files, their names and folders: 64 MiB */
+    unsigned flags;        /* of bru_limit_flag */
+} bru_limits;
+
+enum bru_mount_flag { BRU_MOUNT_WRITE = 1u /* else read-only */ };
+
+/* A host folder or file shown to the guest. */
+typedef struct bru_mount {
+    const char *host_path;
+    const char *guest_path; /* absolute; its parents are made if missing */
+    unsigned flags;         /* of bru_mount_flag */
+} bru_mount;
+
+enum bru_session_flag {
+    BRU_STREAM_OUTPUT = 1u, /* hand output out as events instead of keeping it for the result */
+    BRU_PULL_INPUT = 2u     /* ask for stdin by INPUT events; else it is at its end */
+};
+
+typedef struct bru_session_options {
+    size_t size;
+    bru_limits limits;
+    const bru_mount *mounts;
+    size_t mount_count;
+    const char *const *env;    /* "KEY=VALUE"; nothing of the host's environment is shown */
+    size_t env_count;
+    unsigned flags;            /* of bru_session_flag */
+} bru_session_options;
+#define BRU_SESSION_OPTIONS_INIT { sizeof(bru_session_options), { 0 }, NULL, 0, NULL, 0, 0 }
+
+/* Makes a session: a fresh Python from `image`, ready to run. Copies what options point to.
+ * BRU_ELIMIT  no address space or mappings left. BRU_ENOENT, BRU_EPERM  a mount's folder.
+ * `*out` goes back by bru_session_free(). */
+BRU_API BRU_MUST_CHECK bru_status bru_session_new(bru_image *image,
+                                                  const bru_session_options *options,
+                                                  bru_session **out, bru_error *err);
+
+/* Ends and frees it, in any state but inside another call. NULL is allowed. */
+BRU_API void bru_session_free(bru_session *session);
+
+enum bru_exec_flag {
+    BRU_EXEC_DISPLAY = 1u, /* print the last expression's repr, as the interactive prompt does */
+    BRU_EXEC_MODULE = 2u,  /* the source is a module's name: run it as `python -m` does */
+    BRU_EXEC_PROGRAM = 4u  /* a whole program: atexit functions run at its end */
+};
+
+typedef struct bru_exec_options {
+    size_t size;
+    const char *file_name;    /* for tracebacks; NULL: "<brumate>" */
+    const char *const *argv;  /* sys.argv; NULL: [''] */
+    size_t argc;
+    const char *input;        /* stdin, if not BRU_PULL_INPUT; NULL: at its end; not kept */
+    size_t input_len;
+    uint64_t timeout_ns;      /* 0: the session's */
+    unsigned flags;           /* of bru_exec_flag */
+} bru_exec_options;
+#define BRU_EXEC_OPTIONS_INIT { sizeof(bru_exec_options), NULL, NULL, 0, NULL, 0, 0, 0 }
+
+/* Runs `src` (UTF-8, `len` bytes, not kept) to its end on this thread: waits through sleeps,
+ * answers calls of host functions with an error, refuses INPUT with the end of the file.
+ * BRU_OK       `*out` is the caller's until bru_result_free(); it may hold an exception or a limit.
+ * BRU_ESTATE   not IDLE: `*out` is NULL and the session is as before. So with BRU_ENOMEM.
+ * Threads      bru_session_interrupt() may come from any thread. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_run(bru_session *session, const char *src, size_t len,
+                                                  const bru_exec_options *options,
+                                                  bru_result **out, bru_error *err);
+
+/* The same without running yet: then call bru_session_next() until it answers DONE. The deadline
+ * counts from here. Statuses as above. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_start(bru_session *session, const char *src,
+                                                    size_t len, const bru_exec_options *options,
+                                                    bru_error *err);
+
+typedef enum bru_event_kind {
+    BRU_EVENT_DONE,   /* ended: `result` is the caller's */
+    BRU_EVENT_OUTPUT, /* `stream` 1 or 2, `data`, `len` */
+    BRU_EVENT_INPUT,  /* stdin wanted: answer by bru_session_input() */
+    BRU_EVENT_CALL,   /* host function `name` called with `data`: answer by bru_session_reply(),
+                       * now or after further events; `id` names it */
+    BRU_EVENT_DROP,   /* the guest no longer waits for call `id`; a reply is still allowed */
+    BRU_EVENT_WAIT    /* nothing to do before `wake_ns`, unless a reply comes earlier */
+} bru_event_kind;
+
+/* Pointers are borrowed until the next call on the session. */
+typedef struct bru_event {
+    bru_event_kind kind;
+    int stream;
+    uint32_t id;
+    const char *name;
+    const void *data;
+    size_t len;
+    uint64_t wake_ns;  /* CLOCK_MONOTONIC; never later than the deadline; UINT64_MAX: no limit */
+    bru_result *result;
+} bru_event;
+
+/* Runs the guest until the next event.
+ * BRU_OK       `*event` is filled.
+ * BRU_ESTATE   nothing was started.
+ * Threads      may be another thread than last time. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_next(bru_session *session, bru_event *event,
+                                                   bru_error *err);
+
+/* Answers CALL event `id`: `ok` with a payload, or not `ok` with an error's text; copied.
+ * BRU_EINVAL  no such call is open. BRU_ELIMIT  larger than the guest's memory can take. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_reply(bru_session *session, uint32_t id, int ok,
+                                                    const void *data, size_t len, bru_error *err);
+
+/* Answers an INPUT event; `len` 0 is the end of the input. Copied. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_input(bru_session *session, const void *data,
+                                                    size_t len, bru_error *err);
+
+typedef enum bru_interrupt {
+    BRU_INTERRUPT_SOFT, /* KeyboardInterrupt at the next bytecode; hard after the grace */
+    BRU_INTERRUPT_HARD  /* at once; the session must be reset */
+} bru_interrupt;
+
+/* Stops what runs, if something does: any thread, any time before bru_session_free(). */
+BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
+
+enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ };
+
+/* A fresh Python from the image: some 40 us. Limits, mounts and environment stay.
+ * BRU_EBUSY  inside bru_session_next() on another thread. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_reset(bru_session *session, unsigned flags,
+                                                    bru_error *err);
+
+/* For a prompt. Not while something runs (BRU_ESTATE). */
+typedef enum bru_completeness { BRU_COMPLETE, BRU_INCOMPLETE, BRU_SYNTAX_ERROR } bru_completeness;
+
+/* Whether `src` is a whole statement, or a prompt should ask for more lines. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_check(bru_session *session, const char *src,
+                                                    size_t len, bru_completeness *out,
+                                                    bru_error *err);
+
+/* What could replace the last word of `text`, one a line. `*out` is borrowed until the next call. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_complete(bru_session *session, const char *text,
+                                                       size_t len, const char **out,
+                                                       bru_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
