@@ -56,7 +56,7 @@ BRU_API void bru_image_get_info(const bru_image *image, bru_image_info *out);
 typedef struct bru_build_options {
     size_t size;
     const char *guest_path;  /* needed: the guest's shared object */
-    const char *root_path;   /* needed: folder that becomes the guest's read-only files */
+    const char *root_path;   /* needed: the folder that becomes the guest's /lib, read-only */
     const char *preload;     /* modules to import before freezing, one a line; NULL: the usual ones */
 } bru_build_options;
 #define BRU_BUILD_OPTIONS_INIT { sizeof(bru_build_options), NULL, NULL, NULL }

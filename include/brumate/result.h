@@ -36,7 +36,6 @@ typedef struct bru_usage {
     uint64_t duration_ns;      /* wall time, the embedder's own pauses between events included */
     uint64_t cpu_ns;           /* of the threads that ran the guest */
     uint64_t peak_memory;      /* bytes: the largest linear memory */
-    uint64_t written_memory;   /* bytes: pages of it that are this session's own, at the end */
     uint64_t stdout_bytes, stderr_bytes; /* written by the guest, cut or not */
     uint64_t cut_bytes;        /* of both, thrown away at the output limit */
     uint64_t file_bytes;       /* in the session's in-memory files, at the end */

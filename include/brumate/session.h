@@ -154,6 +154,10 @@ typedef enum bru_interrupt {
 /* Stops what runs, if something does: any thread, any time before bru_session_free(). */
 BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
 
+/* Bytes of memory that are this session's own: pages that its guest wrote. Asks the kernel, some
+ * microseconds; 0 where it cannot tell. Not inside bru_session_next(). */
+BRU_API uint64_t bru_session_private_bytes(bru_session *session);
+
 enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ };
 
 /* A fresh Python from the image: some 40 us. Limits, mounts and environment stay.

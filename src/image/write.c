@@ -1,0 +1,153 @@
+/* Writing an image: into a temporary file beside the one to be, renamed when it is whole. */
+#define _GNU_SOURCE
+#include "image/format.h"
+#include "image/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct image_writer {
+    int fd;
+    char *path, *temporary;
+    bool finished;
+    uint64_t at;           /* where the next byte goes */
+    format_header header;
+};
+
+static bru_status put(image_writer *w, const void *bytes, size_t len, bru_error *err) {
+    for (const uint8_t *p = bytes; len > 0;) {
+        ssize_t n = pwrite(w->fd, p, len, (off_t)w->at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error_errno(err, errno, "cannot write the image %s", w->path);
+        p += n;
+        w->at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return BRU_OK;
+}
+
+static bru_status put_archive(void *ctx, const void *bytes, size_t len, bru_error *err) {
+    return put(ctx, bytes, len, err);
+}
+
+static void align(image_writer *w) {
+    w->at = (w->at + FORMAT_PAGE - 1) / FORMAT_PAGE * FORMAT_PAGE;
+}
+
+/* Times inside are fixed, so that equal inputs give equal files: 2020-01-01. */
+#define ROOT_MTIME 1577836800000000000ull
+
+bru_status image_writer_new(const char *path, const char *root_path, image_writer **out,
+                            bru_error *err) {
+    *out = NULL;
+    image_writer *w = mem_zero(1, sizeof *w);
+    if (!w) return error_set(err, BRU_ENOMEM, "no memory to write an image");
+    w->fd = -1;
+    w->path = mem_string(path);
+    size_t len = strlen(path) + sizeof ".XXXXXX";
+    w->temporary = mem_zero(len, 1);
+    bru_status st = BRU_OK;
+    if (!w->path || !w->temporary) st = error_set(err, BRU_ENOMEM, "no memory to write an image");
+    if (!st) {
+        snprintf(w->temporary, len, "%s.XXXXXX", path);
+        w->fd = mkostemp(w->temporary, O_CLOEXEC);
+        if (w->fd < 0) {
+            st = error_errno(err, errno, "cannot write beside %s", path);
+            w->temporary[0] = '\0';
+        }
+    }
+    w->at = FORMAT_PAGE;
+    w->header.root.offset = w->at;
+    if (!st) st = archive_build(root_path, ROOT_MTIME, NULL, NULL, put_archive, w, err);
+    w->header.root.len = w->at - w->header.root.offset;
+    if (st) image_writer_free(w);
+    else *out = w;
+    return st;
+}
+
+bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_error *err) {
+    return image_root_map(w->fd, w->header.root.offset, w->header.root.len, true, out, err);
+}
+
+/* The pages that are not zero; the others stay holes. */
+static bru_status put_memory(image_writer *w, gmem memory, bru_error *err) {
+    static const uint8_t zeros[FORMAT_PAGE];
+    align(w);
+    w->header.memory = (format_section){ w->at, memory.size };
+    uint64_t start = w->at;
+    for (uint64_t at = 0; at < memory.size; at += FORMAT_PAGE) {
+        if (memcmp(memory.base + at, zeros, FORMAT_PAGE) == 0) continue;
+        w->at = start + at;
+        bru_status st = put(w, memory.base + at, FORMAT_PAGE, err);
+        if (st) return st;
+        w->header.stored_bytes += FORMAT_PAGE;
+    }
+    w->at = start + memory.size;
+    if (ftruncate(w->fd, (off_t)w->at) != 0)
+        return error_errno(err, errno, "cannot write the image %s", w->path);
+    return BRU_OK;
+}
+
+static bru_status line(buf *b, const char *key, const char *value) {
+    bru_status st = buf_append(b, key, strlen(key));
+    if (!st) st = buf_append(b, " ", 1);
+    for (const char *c = value; !st && *c; c++) st = buf_append(b, *c == '\n' ? "\x1f" : c, 1);
+    return st ? st : buf_append(b, "\n", 1);
+}
+
+static bru_status put_manifest(image_writer *w, const image_state *state, bru_error *err) {
+    char control[16];
+    buf b;
+    buf_init(&b, FORMAT_MANIFEST_MAX);
+    snprintf(control, sizeof control, "%u", state->control_at);
+    bru_status st = line(&b, "wasm_sha256", guest_wasm_sha256(state->code));
+    if (!st) st = line(&b, "build", guest_build_line(state->code));
+    if (!st) st = line(&b, "preloaded", state->preloaded);
+    if (!st) st = line(&b, "control", control);
+    if (!st) st = buf_append(&b, state->globals, state->globals_len);
+    if (st) error_set(err, st, "the manifest is too large: fewer modules to preload may help");
+    align(w);
+    w->header.manifest = (format_section){ w->at, b.len };
+    w->header.globals_len = (uint32_t)state->globals_len;
+    format_sum(b.data, b.len, w->header.manifest_sum);
+    if (!st) st = put(w, b.data, b.len, err);
+    buf_free(&b);
+    return st;
+}
+
+/* The header comes last, when all that it sums up is there. */
+static bru_status put_header(image_writer *w, bru_error *err) {
+    memcpy(w->header.magic, FORMAT_MAGIC, sizeof w->header.magic);
+    w->header.version = FORMAT_VERSION;
+    w->header.file_len = w->at;
+    bru_status st = format_content_sum(w->fd, w->at, w->header.content_sum, w->path, err);
+    format_header_sum(&w->header, w->header.header_sum);
+    w->at = 0;
+    return st ? st : put(w, &w->header, sizeof w->header, err);
+}
+
+bru_status image_writer_finish(image_writer *w, const image_state *state, bru_error *err) {
+    bru_status st = put_memory(w, state->memory, err);
+    if (!st) st = put_manifest(w, state, err);
+    if (!st) st = put_header(w, err);
+    if (!st && fchmod(w->fd, 0644) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
+    if (!st && fsync(w->fd) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
+    if (!st && rename(w->temporary, w->path) != 0)
+        st = error_errno(err, errno, "cannot put the image at %s", w->path);
+    w->finished = st == BRU_OK;
+    return st;
+}
+
+void image_writer_free(image_writer *w) {
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (!w->finished && w->temporary && w->temporary[0]) unlink(w->temporary);
+    mem_free(w->temporary);
+    mem_free(w->path);
+    mem_free(w);
+}

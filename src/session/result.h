@@ -1,0 +1,27 @@
+/* What an execution leaves behind; made by the session, read through brumate/result.h. */
+#ifndef BRU_SESSION_RESULT_H
+#define BRU_SESSION_RESULT_H
+
+#include "base/base.h"
+#include "brumate/result.h"
+
+enum { RESULT_TEXTS = BRU_TEXT_DETAIL + 1 };
+
+struct bru_result {
+    bru_reason reason;
+    int exit_code;
+    bool session_alive;
+    bru_usage usage;
+    struct {
+        char *data;              /* owned, NUL-terminated; NULL: empty */
+        size_t len;
+    } texts[RESULT_TEXTS];
+};
+
+/* A completed result without texts; NULL without memory. */
+bru_result *result_new(void);
+
+/* Copies `len` bytes in as a text; BRU_ENOMEM leaves the text empty. */
+bru_status result_set(bru_result *r, bru_text which, const void *data, size_t len);
+
+#endif
