@@ -1,0 +1,241 @@
+/* Slots. What they cost the machine and why they are laid out so: docs/design/memory.md. */
+#include "slot.h"
+
+#include <string.h>
+
+#include "base/os_memory.h"
+#include "image.h"
+#include "written.h"
+
+/* Below the stack. Guest code probes every page of its frames, so one page would do for it; the
+ * rest is for the library functions that it calls, which do not. */
+#define STACK_GUARD ((size_t)256 << 10)
+#define INSTANCE_SPAN ((size_t)64 << 10)
+/* Address plus offset reaches just under 8 GiB; an access of 16 bytes there reaches past it. */
+#define MEMORY_SPAN (((size_t)8 << 30) + SLOT_PAGE)
+
+/* Up to so many written pages are copied back at a reset and stay mapped: the next run takes no
+ * faults on them. The rest is thrown away, which bounds the memory of an idle slot. */
+#define COPY_PAGES_MAX 512u
+/* Bytes of touched native stack that an idle slot keeps. */
+#define STACK_KEEP ((size_t)64 << 10)
+
+struct slot {
+    slot_place at;
+    uint64_t size;     /* of linear memory that can be touched */
+    mem_image *im;     /* mapped at its start, or NULL */
+    slot_mode mode;
+};
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static bru_status place(size_t stack, slot_place *at, bru_error *err) {
+    size_t span = STACK_GUARD + stack + INSTANCE_SPAN + MEMORY_SPAN;
+    bru_status st = os_reserve(span, &at->low, err);
+    if (st) return st;
+    at->stack_low = at->low + STACK_GUARD;
+    at->stack_top = at->instance = at->stack_low + stack;
+    at->memory = at->instance + INSTANCE_SPAN;
+    at->high = at->low + span;
+    /* Stack and instance are one mapping. */
+    return os_allow(at->stack_low, stack + INSTANCE_SPAN, err);
+}
+
+bru_status slot_new(const slot_options *opt, slot **out, bru_error *err) {
+    *out = NULL;
+    size_t stack = opt && opt->stack_size ? opt->stack_size : SLOT_STACK_DEFAULT;
+    if (stack < (size_t)256 << 10 || stack > (size_t)1 << 30)
+        return error_set(err, BRU_EINVAL, "a native stack of %zu bytes: not 256 KiB to 1 GiB",
+                         stack);
+    stack = (stack + SLOT_PAGE - 1) / SLOT_PAGE * SLOT_PAGE;
+    slot *s = mem_zero(1, sizeof *s);
+    if (!s) return error_set(err, BRU_ENOMEM, "no memory for a slot");
+    bru_status st = place(stack, &s->at, err);
+    s->mode = slot_mode_found();
+    if (st) slot_free(s);
+    else *out = s;
+    return st;
+}
+
+void slot_free(slot *s) {
+    if (!s) return;
+    os_release(s->at.low, (size_t)(s->at.high - s->at.low));
+    mem_image_unref(s->im);
+    mem_free(s);
+}
+
+slot_place slot_where(const slot *s) {
+    return s->at;
+}
+
+uint64_t slot_size(const slot *s) {
+    return s->size;
+}
+
+void slot_mode_force(slot *s, slot_mode mode) {
+    if (mode > slot_mode_found()) s->mode = mode;
+    else s->mode = slot_mode_found();
+}
+
+/* ---- Mapping and growing ------------------------------------------------------------------- */
+
+/* No image and no linear memory. */
+static bru_status slot_empty(slot *s, bru_error *err) {
+    bru_status st = os_unmap(s->at.memory, (size_t)s->size, err);
+    if (st) return st;
+    mem_image_unref(s->im);
+    s->im = NULL;
+    s->size = 0;
+    return BRU_OK;
+}
+
+bru_status slot_map(slot *s, mem_image *im, bru_error *err) {
+    bru_status st = slot_empty(s, err);
+    if (st || !im) return st;
+    st = mem_image_intact(im, err);
+    if (!st) st = mem_image_map(im, s->at.memory, err);
+    if (st) return st;
+    s->im = mem_image_ref(im);
+    s->size = mem_image_size(im);
+    return BRU_OK;
+}
+
+bru_status slot_grow(slot *s, uint64_t bytes, bru_error *err) {
+    if (bytes < s->size || bytes > SLOT_MEMORY_MAX || bytes % SLOT_PAGE != 0)
+        return error_set(err, BRU_EINVAL, "linear memory of %llu bytes cannot become %llu",
+                         (unsigned long long)s->size, (unsigned long long)bytes);
+    bru_status st = os_allow(s->at.memory + s->size, (size_t)(bytes - s->size), err);
+    if (!st) s->size = bytes;
+    return st;
+}
+
+static uint64_t image_size(const slot *s) {
+    return s->im ? mem_image_size(s->im) : 0;
+}
+
+/* ---- Resetting ----------------------------------------------------------------------------- */
+
+typedef struct restore {
+    const slot *s;
+    size_t room;    /* bytes that may still be copied back */
+    uint8_t *rest;  /* everything from here on is to be thrown away */
+    uint8_t *deep;  /* the lowest touched byte of the stack, or NULL */
+} restore;
+
+/* Copies one written range back, as far as there is room. */
+static bool restore_range(void *ctx, uint8_t *start, uint8_t *end) {
+    restore *r = ctx;
+    const slot_place *at = &r->s->at;
+    if (!r->deep && start < at->stack_top) r->deep = start;
+    if (start < at->memory) start = at->memory;
+    if (start >= end) return true;
+    size_t want = (size_t)(end - start), len = want < r->room ? want : r->room;
+    memcpy(start, mem_image_bytes(r->s->im) + (start - at->memory), len);
+    r->room -= len;
+    r->rest = start + len;
+    return len == want;
+}
+
+/* Contents first: forbidding alone would keep the pages. */
+static bru_status drop_grown(slot *s, bru_error *err) {
+    uint64_t from = image_size(s);
+    uint8_t *grown = s->at.memory + from;
+    if (s->size == from) return BRU_OK;
+    os_discard(grown, (size_t)(s->size - from));
+    bru_status st = os_forbid(grown, (size_t)(s->size - from), err);
+    if (!st) s->size = from;
+    return st;
+}
+
+static void drop_stack(slot *s, const uint8_t *deep) {
+    uint8_t *keep = s->at.stack_top - STACK_KEEP;
+    if (deep < keep) os_discard(s->at.stack_low, (size_t)(keep - s->at.stack_low));
+}
+
+/* A scan passes the untouched part of the stack in no time, so one call serves both; entries would
+ * have to be read one by one. */
+static void restore_pages(slot *s) {
+    uint8_t *memory = s->at.memory, *end = memory + s->size;
+    bool scan = s->mode == SLOT_SCAN;
+    restore r = { s, COPY_PAGES_MAX * os_page(), memory, NULL };
+    bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, restore_range, &r);
+    if (!walked) r.rest = memory;
+    if (!walked || r.room == 0) os_discard(r.rest, (size_t)(end - r.rest));
+    if (!walked || !scan) drop_stack(s, s->at.stack_low);
+    else if (r.deep) drop_stack(s, r.deep);
+}
+
+bru_status slot_reset(slot *s, bru_error *err) {
+    bru_status st = drop_grown(s, err);
+    if (!st && s->im && mem_image_intact(s->im, NULL)) {
+        st = slot_empty(s, err);
+        if (!st) st = error_set(err, BRU_EIO, "the image's file was cut short while in use");
+    }
+    if (!st) restore_pages(s);
+    return st;
+}
+
+/* ---- Looking ------------------------------------------------------------------------------- */
+
+/* Page by page, private ones are compared with what they started as; equal neighbours in
+ * difference become one visit. */
+typedef struct compare {
+    const slot *s;
+    slot_visit visit;
+    void *ctx;
+    uint64_t from, to; /* differing range not yet visited; empty if equal */
+    bool stopped;
+} compare;
+
+static bool page_changed(const slot *s, uint64_t at, size_t page) {
+    const uint8_t *now = s->at.memory + at;
+    if (at < image_size(s)) return memcmp(now, mem_image_bytes(s->im) + at, page) != 0;
+    return now[0] != 0 || memcmp(now, now + 1, page - 1) != 0;
+}
+
+static void compare_flush(compare *c) {
+    if (c->from < c->to && !c->stopped) c->stopped = !c->visit(c->ctx, c->from, c->to - c->from);
+    c->from = c->to;
+}
+
+static bool compare_range(void *ctx, uint8_t *start, uint8_t *end) {
+    compare *c = ctx;
+    size_t page = os_page();
+    for (uint8_t *p = start; p < end && !c->stopped; p += page) {
+        uint64_t at = (uint64_t)(p - c->s->at.memory);
+        if (!page_changed(c->s, at, page)) continue;
+        if (c->to != at) {
+            compare_flush(c);
+            c->from = at;
+        }
+        c->to = at + page;
+    }
+    return !c->stopped;
+}
+
+bru_status slot_written(slot *s, slot_visit visit, void *ctx, bru_error *err) {
+    bru_status st = s->im ? mem_image_intact(s->im, err) : BRU_OK;
+    if (st) return st;
+    compare c = { s, visit, ctx, 0, 0, false };
+    uint8_t *end = s->at.memory + s->size;
+    if (s->mode != SLOT_DISCARD) st = written_walk(s->mode, s->at.memory, end, compare_range, &c);
+    else compare_range(&c, s->at.memory, end);
+    if (st) return error_set(err, st, "written pages cannot be found any more on this machine");
+    compare_flush(&c);
+    return BRU_OK;
+}
+
+static bool measure_range(void *ctx, uint8_t *start, uint8_t *end) {
+    *(uint64_t *)ctx += (uint64_t)(end - start);
+    return true;
+}
+
+slot_stats slot_measure(slot *s) {
+    slot_stats stats = { 0, s->size - image_size(s), 0 };
+    uint8_t *memory = s->at.memory;
+    bool known = !written_walk(s->mode, memory, memory + s->size, measure_range, &stats.written) &&
+                 !written_walk(s->mode, s->at.stack_low, s->at.stack_top, measure_range,
+                               &stats.stack);
+    if (!known) stats.written = stats.stack = 0;
+    return stats;
+}
