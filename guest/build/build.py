@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Builds the guest: `build.py guest` makes build/core.so, build/core.wasm and build/root."""
+import argparse
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+
+import debian                                           # noqa: E402
+from steps import IDENTITY, REPO, BuildError, Cache, cache_root, say  # noqa: E402
+
+
+def path(args):
+    debian.install_needs(say)
+    for folder in Cache().get(*args.steps):
+        print(folder)
+
+
+def setup(args):
+    debian.install_needs(say)
+
+
+def guest(args):
+    """The artifacts into build/: replaced only when they changed, each in one step."""
+    debian.install_needs(say)
+    so, core, root = Cache().get("core-so", "core-wasm", "root")
+    build = REPO / "build"
+    build.mkdir(exist_ok=True)
+    stamp = build / ".guest"
+    made = "\n".join(map(str, (so, core, root)))
+    if stamp.exists() and stamp.read_text() == made and (build / "root").is_dir() and (build / "core.so").exists():
+        return
+    for source in (so / "core.so", core / "core.wasm"):
+        fresh = build / (source.name + ".new")
+        shutil.copyfile(source, fresh)
+        os.replace(fresh, build / source.name)
+    fresh, old = build / "root.new", build / "root.old"
+    for folder in (fresh, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(root, fresh, copy_function=link, ignore=shutil.ignore_patterns(IDENTITY))
+    if (build / "root").exists():
+        (build / "root").rename(old)
+    fresh.rename(build / "root")
+    shutil.rmtree(old, ignore_errors=True)
+    stamp.write_text(made)
+    say("build/core.so, build/core.wasm and build/root are in place")
+
+
+def link(source, target):
+    try:
+        os.link(source, target)
+    except OSError:                       # the cache lies on another file system
+        shutil.copy2(source, target)
+
+
+def clean_cache(args):
+    """Lists artifacts; removes those that nothing used for --days, or all."""
+    root = cache_root()
+    now = time.time()
+    kept = freed = 0
+    for path in sorted(root.glob("*-*")):
+        size = sum(p.lstat().st_size for p in path.rglob("*"))
+        age = (now - path.stat().st_mtime) / 86400
+        drop = args.all or age >= args.days
+        print("%-7s %7.1f MB  last used %5.1f days ago  %s" % ("removed" if drop else "kept", size / 1e6, age, path.name))
+        if drop:
+            shutil.rmtree(path)
+        freed, kept = freed + size * drop, kept + size * (not drop)
+    if args.all:
+        for name in ("tmp", "logs", "locks"):
+            shutil.rmtree(root / name, ignore_errors=True)
+    print("%s: %.0f MB freed, %.0f MB kept" % (root, freed / 1e6, kept / 1e6))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    p = commands.add_parser("setup", help="install what the machine lacks")
+    p.set_defaults(run=setup)
+    p = commands.add_parser("path", help="make steps, print their folders")
+    p.add_argument("steps", nargs="+")
+    p.set_defaults(run=path)
+    p = commands.add_parser("guest", help="make the guest and its tree, put them into build/")
+    p.set_defaults(run=guest)
+    p = commands.add_parser("clean-cache", help="list the cache, remove what is no longer used")
+    p.add_argument("--days", type=float, default=14)
+    p.add_argument("--all", action="store_true")
+    p.set_defaults(run=clean_cache)
+    args = parser.parse_args()
+    try:
+        args.run(args)
+    except BuildError as e:
+        sys.exit("guest/build: %s" % e)
+    except KeyboardInterrupt:
+        os._exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""CPython's source tree, with our patches applied."""
+import os
+import shutil
+import tarfile
+
+import settings
+from steps import REPO, expand
+
+USES = ["sources"]
+PATCHES = "guest/build/patches/*.patch"
+FILES = [PATCHES]
+
+
+def SETTINGS():
+    return {"given": os.environ.get("PYTHON313_SOURCE", "")}
+
+
+def make(job):
+    given = os.environ.get("PYTHON313_SOURCE")
+    tree = job.work / "tree"
+    if given:
+        shutil.copytree(given, tree, symlinks=True)
+    else:
+        tarball = next(job.use("sources").glob("python.*"))
+        job.say("unpacking %s" % tarball.name)
+        with tarfile.open(tarball) as archive:
+            archive.extractall(job.work)
+        next(p for p in job.work.iterdir() if p.name.lower().startswith("python")).rename(tree)
+    for patch in expand([PATCHES]):
+        job.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, what="patch " + patch.name)
+    tree.rename(job.out / "tree")
