@@ -1,0 +1,107 @@
+# The front of the build: `make` lists what there is. The guest is built by guest/build (Python, its results
+# kept in a user's cache), the host by Meson; build/ holds the results of both.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+B := build
+BUILD_PY := $(PYTHON) guest/build/build.py
+MESON_OPTIONS ?=
+
+# What `make asan` and `make fuzz` compile the host with.
+ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
+FUZZ_SECONDS ?= 60
+
+.PHONY: help setup demo test test-guest test-python guest image host python install bench test-cpython \
+	test-asan test-tsan fuzz pgo clean clean-cache FORCE
+
+help:  ## list the targets
+	@echo "make TARGET, where TARGET is:"
+	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|'
+
+setup:  ## install what the machine lacks (needs root and apt; says what is missing otherwise)
+	@command -v $(PYTHON) > /dev/null || { apt-get update -qq && apt-get install -y -qq python3; }
+	@$(BUILD_PY) setup
+
+demo: $(B)/core.bru  ## run every example in the sandbox
+	@for e in examples/*.py; do [ -e "$$e" ] || continue; \
+	    echo "--- $$e"; $(B)/brumate run "$$e" || exit 1; done
+	@if [ -x $(B)/host/examples/embed ]; then echo "--- examples/embed.c"; \
+	    BRUMATE_IMAGE=$(B)/core.bru $(B)/host/examples/embed; fi
+
+test: $(B)/core.bru test-guest  ## run the tests
+	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
+	    meson test -C $(B)/host --no-rebuild --print-errorlogs
+	@if compgen -G "tests/python/test_*.py" > /dev/null; then $(MAKE) --no-print-directory test-python; fi
+
+test-guest:  ## test the guest's build: the wasm reader, the shim, the cache
+	@$(PYTHON) -B -m unittest discover -q -s guest/build/tests
+
+test-python: $(B)/core.bru  ## run the tests of the Python package
+	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) PYTHONPATH=$(B)/host/python:python $(PYTHON) -m pytest -q tests/python
+
+guest: $(B)/.guest  ## build the guest: build/core.so, build/core.wasm, build/root
+
+host: $(B)/brumate  ## build the host: library, command, tests
+
+image: $(B)/core.bru  ## boot the guest once and freeze it: build/core.bru
+
+# The recipes decide by content; the stamp is touched only when a result is another one.
+$(B)/.guest: FORCE
+	@$(BUILD_PY) guest
+
+$(B)/host/build.ninja: | setup
+	@meson setup $(B)/host --prefix=$(PREFIX) --libdir=lib $(MESON_OPTIONS) > $(B)/meson.log || { tail -20 $(B)/meson.log; exit 1; }
+
+$(B)/brumate: $(B)/host/build.ninja FORCE
+	@ninja -C $(B)/host --quiet
+	@cmp -s $(B)/host/cli/brumate $@ || ln -f $(B)/host/cli/brumate $@
+
+$(B)/core.bru: $(B)/.guest $(B)/brumate
+	@$(B)/brumate image build --guest $(B)/core.so --root $(B)/root -o $@
+
+install: $(B)/core.bru  ## install below PREFIX (default /usr/local; DESTDIR is honoured)
+	meson configure $(B)/host -Dprefix=$(PREFIX) -Dlibdir=lib
+	meson install -C $(B)/host --no-rebuild $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+	install -Dm755 $(B)/core.so $(DESTDIR)$(PREFIX)/lib/brumate/core.so
+	install -Dm644 $(B)/core.bru $(DESTDIR)$(PREFIX)/lib/brumate/core.bru
+	install -d $(DESTDIR)$(PREFIX)/share/doc/brumate
+	install -m644 LICENSE NOTICE $(DESTDIR)$(PREFIX)/share/doc/brumate
+	cp -r $(B)/root/licenses $(DESTDIR)$(PREFIX)/share/doc/brumate
+
+bench: $(B)/core.bru  ## measure against native CPython of the same source
+	@native=$$($(BUILD_PY) path python-native) && $(PYTHON) bench/run.py --native $$native/bin/python $(BENCH_ARGS)
+
+test-cpython: $(B)/core.bru  ## run CPython's own tests in the sandbox
+	@source=$$($(BUILD_PY) path python-source) && $(PYTHON) tests/cpython/run.py --source $$source/tree $(CPYTHON_ARGS)
+
+test-asan: $(B)/core.bru  ## run the host's tests under AddressSanitizer and UBSan
+	@[ -f $(B)/asan/build.ninja ] || meson setup $(B)/asan $(ASAN) > $(B)/asan.log || { tail -20 $(B)/asan.log; exit 1; }
+	@ninja -C $(B)/asan --quiet
+	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
+	    meson test -C $(B)/asan --no-rebuild --print-errorlogs
+
+test-tsan: $(B)/core.bru  ## run the session and scheduler tests under ThreadSanitizer
+	@[ -f $(B)/tsan/build.ninja ] || meson setup $(B)/tsan -Db_sanitize=thread -Db_lundef=false > $(B)/tsan.log || { tail -20 $(B)/tsan.log; exit 1; }
+	@ninja -C $(B)/tsan --quiet
+	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
+	    meson test -C $(B)/tsan --no-rebuild --print-errorlogs
+
+fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60)
+	@[ -f $(B)/fuzz/build.ninja ] || CC=$${CLANG:-clang-22} meson setup $(B)/fuzz -Dfuzz=true $(ASAN) > $(B)/fuzz.log || { tail -20 $(B)/fuzz.log; exit 1; }
+	@ninja -C $(B)/fuzz --quiet
+	@for f in $(B)/fuzz/tests/fuzz/fuzz_*[!p]; do [ -x "$$f" ] && [ -f "$$f" ] || continue; n=$$(basename $$f); \
+	    mkdir -p $(B)/corpus/$$n; echo "--- $$n"; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(B)/corpus/$$n tests/fuzz/corpus/$${n#fuzz_} || exit 1; done
+
+pgo: $(B)/brumate  ## measure what the guest runs and store the profile (guest/build/profile)
+	@$(BUILD_PY) pgo
+
+clean:  ## remove build/ (the cache stays)
+	rm -rf $(B)
+
+clean-cache:  ## list the cache; remove what was not used for 14 days (ALL=1: everything)
+	@$(BUILD_PY) clean-cache $(if $(ALL),--all)
