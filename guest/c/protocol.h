@@ -13,9 +13,22 @@
  *   bru_control() -> ptr                the agent_control block, fixed for the instance's life
  *
  * Imports of the guest, module "brumate" (besides WASI preview 1):
- *   post(kind, ptr, len) -> i32         hand the host a message (enum agent_post); 0, or -1: refused
+ *   post(kind, ptr, len) -> i32         hand the host a message (enum agent_post); -1: refused.
+ *                                       0: taken. After a AGENT_POST_CALL more than 0: the host has
+ *                                       answered at once, so many bytes of replies can be taken
+ *   wait(wake_at: i64) -> i32           park the stack: until replies are there, the monotonic clock
+ *                                       reads wake_at (ns, -1 = never), or a descriptor listed in
+ *                                       agent_control.waits is ready; answers how many bytes of
+ *                                       replies can be taken. Only asyncio.run() and its like come
+ *                                       here: code at rest answers AGENT_REST_PENDING instead
+ *   take(ptr, len) -> i32               copy the replies to ptr: agent_reply records as for
+ *                                       AGENT_OP_DELIVER, `len` bytes as announced; how many were
  *   soft_ack()                          the soft stop has reached the agent: it is now writing its
  *                                       report and asks for the (single, bounded) extension
+ *
+ * The guest is hostile: all that comes by these ways is data to be checked, and a guest may post what
+ * it likes (a result before its end, an end that is not so). Whether a limit was hit the host knows
+ * of itself. The last AGENT_POST_RESULT before bru_step returns DONE counts.
  *
  * At rest (no bru_step running) no native pointer and no host address is in linear memory. */
 #ifndef BRU_GUEST_PROTOCOL_H
@@ -53,12 +66,15 @@ enum agent_post {
 /* Flags of an execution. */
 enum agent_exec_flag {
     AGENT_EXEC_DISPLAY = 1u,   /* print the repr of the last expression, as a REPL does */
-    AGENT_EXEC_MODULE = 2u     /* the "source" is a module's name: run it as `python -m` does */
+    AGENT_EXEC_MODULE = 2u,    /* the "source" is a module's name: run it as `python -m` does */
+    AGENT_EXEC_FINAL = 4u      /* a whole program: at its end run what Python runs at exit (atexit
+                                * callbacks, then __main__ is emptied); for instances used once */
 };
 
 typedef struct agent_exec {
     uint32_t flags;
-    uint32_t name_len;       /* of the file name for tracebacks, that follows; 0 = "<brumate>" */
+    uint32_t name_len;       /* of the file name for tracebacks, that follows; 0 = "<brumate>" for
+                              * an instance's first execution, then "<brumate:2>", ... */
     uint32_t argc;           /* how many NUL-terminated arguments follow the name: sys.argv; 0 = [''] */
     uint32_t args_len;       /* their bytes altogether, NULs included */
     /* name, arguments, then the source up to the end of the step's bytes */
@@ -70,6 +86,12 @@ typedef struct agent_reply {
     uint32_t len;
     uint32_t reserved;       /* 0 */
 } agent_reply;
+
+/* A descriptor that the guest waits for, as poll(2) has it. */
+typedef struct agent_wait {
+    uint32_t fd;
+    uint32_t events;         /* 1: readable, 2: writable */
+} agent_wait;
 
 /* How an execution ended. Lengths are of UTF-8 texts that follow in this order. */
 enum agent_end {
@@ -89,8 +111,12 @@ typedef struct agent_result_header {
 } agent_result_header;
 
 /* The published block. The host reads it at rest, and writes through it (from a signal handler, on
- * the guest's own thread) to stop the interpreter softly: it stores `soft_exc` (or
- * `interrupt_exc`) at `async_exc`, then sets `async_bit` in the word at `eval_breaker`. */
+ * the guest's own thread) to stop the interpreter softly. In this order it stores
+ *     soft_exc (or interrupt_exc)  at async_exc,
+ *     1                            at trip_one, then at trip_any,
+ * and sets async_bit in the word at eval_breaker. Bytecode then raises at its next check; C code that
+ * polls for signals (re, big ints) raises from there. Whichever comes first takes the exception; what
+ * was not taken when an execution ends is forgotten. */
 typedef struct agent_control {
     uint32_t version;        /* AGENT_PROTOCOL_VERSION */
     uint32_t size;           /* of this struct */
@@ -99,8 +125,12 @@ typedef struct agent_control {
     uint32_t async_exc;      /* address of a u32 */
     uint32_t soft_exc;       /* immortal exception types */
     uint32_t interrupt_exc;
-    uint32_t calls_pending;  /* at rest: calls posted and not yet replied to */
+    uint32_t calls_pending;  /* at rest or in wait(): calls posted and not yet replied to */
     uint64_t wake_at;        /* at rest: CLOCK_MONOTONIC ns of the next timer, UINT64_MAX none */
+    uint32_t trip_one;       /* addresses of u32 */
+    uint32_t trip_any;
+    uint32_t waits;          /* address of agent_wait[waits_len]: at rest or in wait(), what descriptors */
+    uint32_t waits_len;      /* are waited for; a step DELIVER (of no reply, too) when one is ready */
 } agent_control;
 
 #endif

@@ -1,0 +1,85 @@
+"""Boot, once per image; and what is new in every instance that starts from it."""
+
+import gc
+import importlib
+import linecache
+import os
+import random
+import site
+import sys
+
+from _brumate import environ
+
+from _brumate_agent import loops
+
+# Executed at boot, those at odd places as a REPL does, so that what they need is loaded and warm.
+REHEARSAL = [
+    "import asyncio\nprint('', end='')\nx = [i for i in range(10)]\n",
+    "1 + 1; None",
+    "await asyncio.sleep(0)\n",
+    "await asyncio.sleep(0, None)\n",
+    "import sys\nsys.stderr = None\ndef f(n):\n    return 1 / n\nf(0)\n",
+    "None",
+    "import sys\nsys.stderr = None\nasync def f():\n    raise SystemExit('x')\nawait f()\n",
+    "None",
+    "import asyncio\nasync def f():\n    await asyncio.sleep(0)\nasyncio.run(f())\n",
+    "None",
+    "x = (1, 2\n",
+    "None",
+]
+
+_environ = os.environ
+_encoded = environ()
+_randoms = []
+_inst = random._inst
+_urandom = os.urandom
+
+
+def boot(modules):
+    """Loads the modules named, one a line."""
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+    for name in modules.split():
+        importlib.import_module(name)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
+
+
+def rehearsed():
+    """Undoes what the rehearsal left."""
+    names = sys.modules["__main__"].__dict__
+    for name in [name for name in names if not name.startswith("__")]:
+        del names[name]
+    sys.stderr = sys.__stderr__
+    sys.argv = [""]
+    linecache.clearcache()
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        sys.__dict__.pop(name, None)
+    uuid = sys.modules.get("uuid")
+    if uuid is not None:
+        uuid._node = uuid._last_timestamp = None
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = tempfile.tempdir = None
+    loops.renew()
+    loops._abandoned.clear()
+    _randoms.extend(one for one in gc.get_objects()
+                    if type(one) is random.Random and one is not _inst)
+
+
+def wake():
+    """The first thing in an instance: entropy, environment, of its own."""
+    _inst.seed(int.from_bytes(_urandom(16)))
+    for one in _randoms:
+        one.seed(int.from_bytes(_urandom(16)))
+    now = environ()
+    if now == _encoded:
+        return
+    data = _environ._data
+    data.clear()
+    for item in now:
+        key, equals, value = item.partition(b"=")
+        if equals and key:
+            data[key] = value

@@ -1,0 +1,154 @@
+"""How an execution ended, as texts; and what CPython would print of it."""
+
+import linecache
+import os
+import sys
+import traceback
+
+from _brumate import Interrupt, TimeLimit
+
+lines = linecache.cache
+STOPS = (TimeLimit, Interrupt)
+
+# A text longer than this loses its middle on the way to the host (the guest's own stderr gets all).
+TEXT_MAX = 256 << 10
+
+_AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_ASYNCIO = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "asyncio") + os.sep
+_sys = sys.__dict__
+_print_hook = sys.__excepthook__
+_TracebackException = traceback.TracebackException
+_LIMIT = traceback.BUILTIN_EXCEPTION_LIMIT
+
+
+def _strip(te, seen):
+    """Takes the agent's frames out of `te` and all that is chained to it, and those of asyncio by
+    which the agent's loop called user code."""
+    while te is not None and id(te) not in seen:
+        seen.add(id(te))
+        kept = []
+        below_agent = False
+        for frame in te.stack:
+            name = frame.filename
+            if name.startswith(_AGENT):
+                below_agent = True
+            elif not (below_agent and name.startswith(_ASYNCIO)):
+                below_agent = False
+                kept.append(frame)
+        te.stack[:] = kept
+        for part in te.exceptions or ():
+            _strip(part, seen)
+        if te.__cause__ is not None:
+            _strip(te.__cause__, seen)
+        te = te.__context__
+
+
+def _plain_traceback(exc):
+    """For a guest that broke what the traceback module needs."""
+    text = []
+    tb = exc.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not code.co_filename.startswith(_AGENT):
+            text.append(f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}\n')
+        tb = tb.tb_next
+    if text:
+        text.insert(0, "Traceback (most recent call last):\n")
+    message = safe_str(exc)
+    text.append(f"{type_name(exc)}: {message}\n" if message else f"{type_name(exc)}\n")
+    return "".join(text)
+
+
+def type_name(exc):
+    cls = type(exc)
+    name = cls.__qualname__
+    module = cls.__module__
+    if isinstance(module, str) and module not in ("builtins", "__main__"):
+        return f"{module}.{name}"
+    return str(name)
+
+
+def safe_str(value):
+    try:
+        return str(value)
+    except STOPS:
+        raise
+    except BaseException:
+        return f"<exception str() failed>"
+
+
+def format(exc):
+    """The traceback as CPython prints it."""
+    try:
+        te = _TracebackException(type(exc), exc, exc.__traceback__, limit=_LIMIT, compact=True)
+        _strip(te, set())
+        return "".join(te.format())
+    except STOPS:
+        raise
+    except BaseException:
+        return _plain_traceback(exc)
+
+
+def clip(text):
+    if len(text) <= TEXT_MAX:
+        return text
+    half = TEXT_MAX // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n... {left_out} characters left out ...\n{text[-half:]}"
+
+
+def flush(*names):
+    for name in names:
+        stream = _sys.get(name)
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except STOPS:
+            raise
+        except BaseException:
+            pass
+
+
+def write_stderr(text):
+    """To the guest's stderr, which it may have taken away or closed."""
+    stream = _sys.get("stderr")
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+        stream.flush()
+    except STOPS:
+        raise
+    except BaseException:
+        pass
+
+
+def show(exc, text):
+    """Prints an uncaught exception, by the guest's own sys.excepthook if it has set one."""
+    flush("stdout")
+    hook = _sys.get("excepthook")
+    if hook is _print_hook:
+        write_stderr(text)
+        return
+    if hook is None:
+        write_stderr("sys.excepthook is missing\n" + text)
+        return
+    try:
+        hook(type(exc), exc, exc.__traceback__)
+    except STOPS:
+        raise
+    except BaseException as second:
+        write_stderr(f"Error in sys.excepthook:\n{format(second)}"
+                     f"\nOriginal exception was:\n{text}")
+
+
+def exit_code(exc):
+    """What CPython does with SystemExit: the process's status, and the text for stderr or None."""
+    code = getattr(exc, "code", None)
+    if code is None:
+        return 0, None
+    if isinstance(code, int):
+        code = int(code)
+        return (code if -1 << 31 <= code < 1 << 31 else -1), None
+    return 1, safe_str(code)
