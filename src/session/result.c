@@ -30,6 +30,19 @@ bru_status result_set(bru_result *r, bru_text which, const void *data, size_t le
     return BRU_OK;
 }
 
+void result_give_output(bru_result *r, char *both, size_t len, char *one[2], const size_t lens[2]) {
+    static const bru_text texts[2] = { BRU_TEXT_STDOUT, BRU_TEXT_STDERR };
+    r->texts[BRU_TEXT_OUTPUT].data = both;
+    r->texts[BRU_TEXT_OUTPUT].len = len;
+    for (int i = 0; i < 2; i++) {
+        if (lens[i] == 0) continue;
+        r->texts[texts[i]].shared = !one[i];
+        r->texts[texts[i]].data = one[i] ? one[i] : both;
+        r->texts[texts[i]].len = lens[i];
+        if (one[i]) one[i][lens[i]] = '\0';
+    }
+}
+
 bru_reason bru_result_reason(const bru_result *result) {
     return result->reason;
 }
@@ -55,6 +68,7 @@ int bru_result_session_alive(const bru_result *result) {
 
 void bru_result_free(bru_result *result) {
     if (!result) return;
-    for (int i = 0; i < RESULT_TEXTS; i++) mem_free(result->texts[i].data);
+    for (int i = 0; i < RESULT_TEXTS; i++)
+        if (!result->texts[i].shared) mem_free(result->texts[i].data);
     mem_free(result);
 }

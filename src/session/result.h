@@ -15,6 +15,7 @@ struct bru_result {
     struct {
         char *data;              /* owned, NUL-terminated; NULL: empty */
         size_t len;
+        bool shared;             /* another text's bytes */
     } texts[RESULT_TEXTS];
 };
 
@@ -23,5 +24,9 @@ bru_result *result_new(void);
 
 /* Copies `len` bytes in as a text; BRU_ENOMEM leaves the text empty. */
 bru_status result_set(bru_result *r, bru_text which, const void *data, size_t len);
+
+/* Takes the output over: `both` streams in order, `len` bytes, and what each wrote, `lens`. A NULL
+ * in `one` means that `both` is all that stream's. All have room for a NUL. */
+void result_give_output(bru_result *r, char *both, size_t len, char *one[2], const size_t lens[2]);
 
 #endif

@@ -1,0 +1,489 @@
+/* One execution, from its start to its result: bru_session_next() as a loop of
+ *
+ *     hand out    what the guest has for the embedder, output before calls
+ *     advance     run the guest once, if what it waits for has come
+ *
+ * until there is an event. */
+#define _GNU_SOURCE
+#include "session/session.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- The start --------------------------------------------------------------------------- */
+
+/* The bytes of AGENT_OP_EXEC: header, file name, arguments, source. */
+static bru_status make_frame(session_run *run, const char *src, size_t len,
+                             const bru_exec_options *o, bru_error *err) {
+    agent_exec head = { 0 };
+    size_t name = o->file_name ? strlen(o->file_name) : 0, args = 0;
+    for (size_t i = 0; i < o->argc; i++) args += strlen(o->argv[i]) + 1;
+    if (len > UINT32_MAX / 2 || name > 4096 || args > UINT32_MAX / 4)
+        return error_set(err, BRU_ELIMIT, "the source, its name or its arguments are too long");
+    if (o->flags & BRU_EXEC_DISPLAY) head.flags |= AGENT_EXEC_DISPLAY;
+    if (o->flags & BRU_EXEC_MODULE) head.flags |= AGENT_EXEC_MODULE;
+    if (o->flags & BRU_EXEC_PROGRAM) head.flags |= AGENT_EXEC_FINAL;
+    head.name_len = (uint32_t)name;
+    head.argc = (uint32_t)o->argc;
+    head.args_len = (uint32_t)args;
+    run->frame_len = sizeof head + name + args + len;
+    uint8_t *at = run->frame = mem_grow(NULL, run->frame_len);
+    if (!at) return error_set(err, BRU_ENOMEM, "no memory for the source");
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    if (name) memcpy(at, o->file_name, name);
+    at += name;
+    for (size_t i = 0; i < o->argc; i++) {
+        size_t n = strlen(o->argv[i]) + 1;
+        memcpy(at, o->argv[i], n);
+        at += n;
+    }
+    if (len) memcpy(at, src, len);
+    return BRU_OK;
+}
+
+static bru_status give_input(bru_session *s, const bru_exec_options *o, bru_error *err) {
+    source_clear(s->input);
+    source_set(s->input, s->run.pull);
+    if (!o->input) return BRU_OK;
+    bru_status st = source_give(s->input, o->input, o->input_len, err);
+    source_end(s->input);
+    return st;
+}
+
+static void activate(bru_session *s, bool active) {
+    pthread_mutex_lock(&s->lock);
+    s->active = active;
+    s->interrupted = false;
+    engine_interrupt_clear(s->guest);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool interrupted(bru_session *s) {
+    pthread_mutex_lock(&s->lock);
+    bool is = s->interrupted;
+    pthread_mutex_unlock(&s->lock);
+    return is;
+}
+
+static uint64_t sum_or_never(uint64_t at, uint64_t duration) {
+    return duration > UINT64_MAX - at ? UINT64_MAX : at + duration;
+}
+
+void session_run_clear(bru_session *s) {
+    if (s->lock_made && s->guest) activate(s, false);
+    mem_free(s->run.frame);
+    bru_result_free(s->run.result);
+    calls_clear(&s->calls);
+    buf_clear(&s->run.posted);
+    s->run = (session_run){ .posted = s->run.posted };
+    s->wait = WAIT_NONE;
+    s->wait_cut = false;
+}
+
+static const char *state_text(const bru_session *s) {
+    return s->phase == PHASE_ENDED ? "a limit or a crash has ended the session: reset it first"
+                                   : "the session is busy: finish what was started first";
+}
+
+bru_status session_start(bru_session *s, const char *src, size_t len, const bru_exec_options *o,
+                         bool pulled, bru_error *err) {
+    if (s->phase != PHASE_IDLE) return error_set(err, BRU_ESTATE, "%s", state_text(s));
+    session_run *run = &s->run;
+    sink_clear(s->output);
+    session_collect(s, !(pulled && (s->flags & BRU_STREAM_OUTPUT)));
+    run->pull = pulled && (s->flags & BRU_PULL_INPUT);
+    run->result = result_new();
+    bru_status st = run->result ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a result");
+    if (!st) st = make_frame(run, src, len, o, err);
+    if (!st) st = give_input(s, o, err);
+    if (st) {
+        session_run_clear(s);
+        return st;
+    }
+    wasi_restart_stdio(s->wasi);
+    instance_usage_clear(s->guest);
+    run->started = clock_monotonic();
+    uint64_t timeout = o->timeout_ns ? o->timeout_ns : s->limits.timeout_ns;
+    uint64_t deadline = sum_or_never(run->started, timeout);
+    s->engine.deadline = deadline == UINT64_MAX ? 0 : deadline;
+    s->phase = PHASE_STARTED;
+    activate(s, true);
+    return BRU_OK;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* The texts of the posted result. False if the guest's agent posted nonsense, or nothing. */
+static bool read_posted(bru_session *s, agent_result_header *head) {
+    const buf *posted = &s->run.posted;
+    if (posted->len < sizeof *head) return false;
+    memcpy(head, posted->data, sizeof *head);
+    const uint32_t lengths[] = { head->type_len, head->text_len, head->traceback_len };
+    const bru_text texts[] = { BRU_TEXT_TYPE, BRU_TEXT_MESSAGE, BRU_TEXT_TRACEBACK };
+    size_t at = sizeof *head;
+    for (int i = 0; i < 3; i++) {
+        if (lengths[i] > posted->len - at) return false;
+        /* Without memory a text stays empty: the reason is still told. */
+        (void)!result_set(s->run.result, texts[i], posted->data + at, lengths[i]);
+        at += lengths[i];
+    }
+    return true;
+}
+
+static void detail(bru_result *r, bru_reason reason, const char *text) {
+    r->reason = reason;
+    (void)!result_set(r, BRU_TEXT_DETAIL, text, strlen(text));
+}
+
+/* What the guest says of its end, as far as it is to be believed: whether a limit was hit, the
+ * host knows of itself. */
+static void end_as_posted(bru_session *s) {
+    bru_result *r = s->run.result;
+    agent_result_header head;
+    if (!read_posted(s, &head)) {
+        detail(r, BRU_REASON_CRASHED, "the interpreter ended without a report");
+        return;
+    }
+    r->exit_code = (int)((uint32_t)head.code & 0xFF);
+    switch (head.end) {
+    case AGENT_END_OK: r->reason = BRU_REASON_COMPLETED, r->exit_code = 0; return;
+    case AGENT_END_EXIT: r->reason = BRU_REASON_EXITED; return;
+    case AGENT_END_SOFT_STOP:
+        if (s->run.fired_deadline) r->reason = BRU_REASON_TIMEOUT;
+        else if (s->run.fired_cpu) r->reason = BRU_REASON_CPU_LIMIT;
+        else break;
+        return;
+    case AGENT_END_INTERRUPT:
+        if (!s->run.fired_interrupt) break;
+        r->reason = BRU_REASON_INTERRUPTED;
+        return;
+    default: break;
+    }
+    r->reason = BRU_REASON_EXCEPTION;
+    r->exit_code = 1;
+    if (r->texts[BRU_TEXT_TYPE].data && strcmp(r->texts[BRU_TEXT_TYPE].data, "MemoryError") == 0 &&
+        instance_usage_of(s->guest).grow_refused)
+        detail(r, BRU_REASON_MEMORY_LIMIT, "the program needed more memory than its limit");
+}
+
+static void end_stopped(bru_session *s) {
+    bru_result *r = s->run.result;
+    wasi_stop_info stop = wasi_stop(s->wasi);
+    r->exit_code = (int)(stop.code & 0xFF);
+    switch (stop.cause) {
+    case WASI_STOP_EXIT: r->reason = BRU_REASON_EXITED; break;
+    case WASI_STOP_OUTPUT:
+        detail(r, BRU_REASON_OUTPUT_LIMIT, "the program wrote more than its output limit");
+        break;
+    default: detail(r, BRU_REASON_CRASHED, "the program raised a signal"); break;
+    }
+}
+
+static void end_trapped(bru_session *s, engine_trap trap) {
+    bru_result *r = s->run.result;
+    if (trap == ENGINE_TRAP_STACK)
+        detail(r, BRU_REASON_STACK_LIMIT, "the program recursed deeper than its stack");
+    else if (instance_usage_of(s->guest).grow_refused)
+        detail(r, BRU_REASON_MEMORY_LIMIT, "the interpreter gave up without memory");
+    else if (trap == ENGINE_TRAP_UNREACHABLE)
+        detail(r, BRU_REASON_CRASHED, "the interpreter aborted");
+    else
+        detail(r, BRU_REASON_CRASHED, engine_trap_text(trap));
+}
+
+/* stdout, stderr and both in order; one copy if only one stream was used. */
+static void collect_output(bru_session *s) {
+    bru_result *r = s->run.result;
+    sink_cursor cursor = { 0 };
+    sink_piece piece;
+    sink_counts counts;
+    size_t at[2] = { 0, 0 }, all = 0;
+    sink_get_counts(s->output, &counts);
+    if (counts.kept[0] + counts.kept[1] == 0) return;
+    char *both = mem_grow(NULL, counts.kept[0] + counts.kept[1] + 1);
+    char *one[2] = { NULL, NULL };
+    bool split = counts.kept[0] && counts.kept[1];
+    for (int i = 0; i < 2 && split; i++) one[i] = mem_grow(NULL, counts.kept[i] + 1);
+    if (!both || (split && (!one[0] || !one[1]))) {
+        mem_free(both), mem_free(one[0]), mem_free(one[1]);
+        (void)!result_set(r, BRU_TEXT_DETAIL, "no memory to keep the output", 28);
+        return;
+    }
+    while (sink_next(s->output, &cursor, &piece)) {
+        memcpy(both + all, piece.bytes, piece.len);
+        if (split) memcpy(one[piece.stream] + at[piece.stream], piece.bytes, piece.len);
+        all += piece.len;
+        at[piece.stream] += piece.len;
+    }
+    both[all] = '\0';
+    result_give_output(r, both, all, one, at);
+}
+
+static void fill_usage(bru_session *s) {
+    bru_usage *u = &s->run.result->usage;
+    sink_counts counts;
+    memtree_usage files;
+    sink_get_counts(s->output, &counts);
+    memtree_get_usage(s->tree, &files);
+    *u = (bru_usage){
+        .duration_ns = clock_monotonic() - s->run.started,
+        .cpu_ns = s->run.cpu_used,
+        .peak_memory = instance_usage_of(s->guest).memory_peak,
+        .stdout_bytes = counts.kept[0] + counts.cut[0],
+        .stderr_bytes = counts.kept[1] + counts.cut[1],
+        .cut_bytes = counts.cut[0] + counts.cut[1],
+        .file_bytes = files.bytes,
+    };
+}
+
+/* The run is over; its result waits to be handed out, behind what is left of the output. */
+static void finish(bru_session *s, const engine_report *report) {
+    bru_result *r = s->run.result;
+    switch (report->outcome) {
+    case ENGINE_RETURNED: end_as_posted(s); break;
+    case ENGINE_STOPPED: end_stopped(s); break;
+    case ENGINE_TRAPPED: end_trapped(s, report->trap); break;
+    case ENGINE_HARD_STOP: detail(r, BRU_REASON_TIMEOUT, "stopped at its time limit"); break;
+    case ENGINE_CPU_STOP: detail(r, BRU_REASON_CPU_LIMIT, "stopped at its CPU time limit"); break;
+    default: detail(r, BRU_REASON_INTERRUPTED, "stopped by the host"); break;
+    }
+    bool alive = report->outcome == ENGINE_RETURNED && report->value == AGENT_REST_DONE &&
+                 r->reason != BRU_REASON_CRASHED;
+    r->session_alive = alive;
+    fill_usage(s);
+    if (s->run.collect) collect_output(s);
+    if (!alive) wasi_forget_wait(s->wasi);
+    s->phase = alive ? PHASE_IDLE : PHASE_ENDED;
+    s->run.over = true;
+}
+
+/* ---- Running the guest ------------------------------------------------------------------- */
+
+static bool expired(const bru_session *s, uint64_t now) {
+    return s->engine.deadline && now >= s->engine.deadline;
+}
+
+/* Which soft stop the engine did in the stretch behind us: it says that, and we know what was
+ * due. */
+static void note_soft_stop(bru_session *s, const engine_report *report) {
+    if (!report->soft_fired) return;
+    if (interrupted(s)) s->run.fired_interrupt = true;
+    if (expired(s, clock_monotonic())) s->run.fired_deadline = true;
+    else if (s->limits.cpu_ns != BRU_NO_LIMIT) s->run.fired_cpu = true;
+}
+
+static void arm_cpu(bru_session *s) {
+    if (s->limits.cpu_ns == BRU_NO_LIMIT) s->engine.cpu = 0;
+    else if (s->run.cpu_used >= s->limits.cpu_ns) s->engine.cpu = 1;
+    else s->engine.cpu = s->limits.cpu_ns - s->run.cpu_used;
+}
+
+static bru_status step(bru_session *s, enum agent_op op, const void *bytes, size_t len,
+                       engine_report *report, bru_error *err) {
+    uint32_t at = 0;
+    bru_status st = session_push(s, &s->image->exports, bytes, len, &at, err);
+    uint64_t args[] = { op, at, len };
+    return st ? st : engine_call(s->guest, s->image->exports.step, args, &s->engine, report, err);
+}
+
+/* Makes the guest take what ended its wait. */
+static bru_status go_on(bru_session *s, engine_report *report, bru_error *err) {
+    if (s->phase == PHASE_PARKED) return engine_resume(s->guest, &s->engine, report, err);
+    if (s->phase == PHASE_REST) {
+        bru_status st =
+            step(s, AGENT_OP_DELIVER, s->calls.replies.data, s->calls.replies.len, report, err);
+        buf_clear(&s->calls.replies);
+        return st;
+    }
+    bru_status st = step(s, AGENT_OP_EXEC, s->run.frame, s->run.frame_len, report, err);
+    mem_free(s->run.frame);
+    s->run.frame = NULL;
+    return st;
+}
+
+/* Runs the guest until it rests, parks or ends. */
+static bru_status run_guest(bru_session *s, bru_error *err) {
+    engine_report report = { 0 };
+    arm_cpu(s);
+    uint64_t cpu = clock_thread_cpu();
+    bru_status st = go_on(s, &report, err);
+    s->run.cpu_used += clock_thread_cpu() - cpu;
+    if (st) {
+        s->phase = PHASE_ENDED;
+        session_run_clear(s);
+        return st;
+    }
+    note_soft_stop(s, &report);
+    if (report.outcome == ENGINE_PARKED) s->phase = PHASE_PARKED;
+    else if (report.outcome == ENGINE_RETURNED && report.value == AGENT_REST_PENDING)
+        s->phase = PHASE_REST;
+    else finish(s, &report);
+    return BRU_OK;
+}
+
+/* ---- Waiting ---------------------------------------------------------------------------------- */
+
+/* When the resting guest wants to be woken, as it says in its memory. */
+static uint64_t rest_wake_at(const bru_session *s) {
+    uint64_t at;
+    gmem memory = instance_memory(s->guest);
+    const void *p =
+        gmem_at(memory, s->image->control_at + (uint32_t)offsetof(agent_control, wake_at), 8);
+    if (!p) return 0;
+    memcpy(&at, p, sizeof at);
+    return at;
+}
+
+/* Until when the guest has nothing to do: 0 if it can go on now. `*input` if it waits for that. */
+static uint64_t waits_until(bru_session *s, bool *input) {
+    *input = false;
+    if (s->phase == PHASE_STARTED) return 0;
+    if (s->phase == PHASE_REST) return s->calls.replies.len ? 0 : rest_wake_at(s);
+    if (s->wait == WAIT_CALL) return 0;
+    if (s->wait == WAIT_TIME) return s->calls.replies.len ? 0 : s->wake_at;
+    wasi_wait_info wait = wasi_wait(s->wasi);
+    if (wait.reasons & WASI_WAIT_OUTPUT) return 0; /* was handed out and taken */
+    if (wait.reasons & WASI_WAIT_INPUT) *input = s->run.input_asked;
+    return wait.deadline;
+}
+
+/* Ends the wait of a parked guest, so that it meets the stop that is due. */
+static void cut_wait(bru_session *s) {
+    s->wait_cut = s->wait == WAIT_TIME;
+    if (s->wait == WAIT_NONE) wasi_interrupt(s->wasi);
+}
+
+/* Runs the guest if there is something for it to do; else fills a WAIT or INPUT event. */
+static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru_error *err) {
+    uint64_t now = clock_monotonic();
+    bool input, due = expired(s, now) || interrupted(s);
+    if (s->phase == PHASE_PARKED && s->wait == WAIT_NONE && !s->run.input_asked) {
+        size_t wanted;
+        s->run.input_asked = source_wanted(s->input, &wanted);
+    }
+    uint64_t wake = waits_until(s, &input);
+    if (due) {
+        if (s->phase == PHASE_PARKED) cut_wait(s);
+    } else if (input || wake > now) {
+        if (s->engine.deadline && s->engine.deadline < wake) wake = s->engine.deadline;
+        *event = (bru_event){ .kind = input ? BRU_EVENT_INPUT : BRU_EVENT_WAIT, .wake_ns = wake };
+        *has_event = true;
+        return BRU_OK;
+    }
+    return run_guest(s, err);
+}
+
+/* ---- Events ------------------------------------------------------------------------------------ */
+
+static bool hand_out(bru_session *s, bru_event *event) {
+    sink_piece piece;
+    if (!s->run.collect) {
+        if (sink_next(s->output, &s->run.handed, &piece)) {
+            *event = (bru_event){ .kind = BRU_EVENT_OUTPUT,
+                                  .stream = piece.stream == SINK_OUT ? 1 : 2,
+                                  .data = piece.bytes,
+                                  .len = piece.len };
+            return true;
+        }
+        sink_take(s->output);
+        s->run.handed = (sink_cursor){ 0 };
+    }
+    if (s->run.over) {
+        *event = (bru_event){ .kind = BRU_EVENT_DONE, .result = s->run.result };
+        s->run.result = NULL;
+        session_run_clear(s);
+        return true;
+    }
+    call *c = calls_unseen(&s->calls);
+    if (!c) return false;
+    *event = (bru_event){ .kind = c->handed ? BRU_EVENT_DROP : BRU_EVENT_CALL,
+                          .id = c->id,
+                          .name = c->name,
+                          .data = c->payload,
+                          .len = c->len };
+    c->drop_handed = c->handed;
+    c->handed = true;
+    return true;
+}
+
+bru_status bru_session_next(bru_session *s, bru_event *event, bru_error *err) {
+    *event = (bru_event){ 0 };
+    if (!s->run.over && (s->phase == PHASE_IDLE || s->phase == PHASE_ENDED))
+        return error_set(err, BRU_ESTATE, "nothing runs in this session: start something first");
+    calls_settle(&s->calls);
+    for (;;) {
+        if (hand_out(s, event)) return BRU_OK;
+        bool has_event = false;
+        bru_status st = advance(s, event, &has_event, err);
+        if (st || has_event) return st;
+    }
+}
+
+bru_status bru_session_reply(bru_session *s, uint32_t id, int ok, const void *data, size_t len,
+                             bru_error *err) {
+    return calls_reply(&s->calls, id, ok != 0, data, len, err);
+}
+
+bru_status bru_session_input(bru_session *s, const void *data, size_t len, bru_error *err) {
+    if (!s->run.input_asked) return error_set(err, BRU_ESTATE, "the guest waits for no input");
+    bru_status st = BRU_OK;
+    if (len == 0) source_end(s->input);
+    else st = source_give(s->input, data, len, err);
+    if (!st) s->run.input_asked = false;
+    return st;
+}
+
+/* ---- To the end in one call -------------------------------------------------------------- */
+
+/* Until `wake` (UINT64_MAX: for ever), or an interrupt. */
+static void sleep_until(bru_session *s, uint64_t wake) {
+    struct timespec at = { (time_t)(wake / 1000000000), (long)(wake % 1000000000) };
+    pthread_mutex_lock(&s->lock);
+    while (!s->interrupted) {
+        int failed = wake == UINT64_MAX ? pthread_cond_wait(&s->woken, &s->lock)
+                                        : pthread_cond_timedwait(&s->woken, &s->lock, &at);
+        if (failed) break;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bru_status session_run_to_end(bru_session *s, const char *src, size_t len,
+                              const bru_exec_options *o, bru_result **out, bru_error *err) {
+    static const char no_host_function[] = "there is no host function here";
+    bru_event event;
+    *out = NULL;
+    bru_status st = session_start(s, src, len, o, false, err);
+    while (!st && !*out) {
+        st = bru_session_next(s, &event, err);
+        if (st) break;
+        if (event.kind == BRU_EVENT_DONE) *out = event.result;
+        if (event.kind == BRU_EVENT_WAIT) sleep_until(s, event.wake_ns);
+        if (event.kind == BRU_EVENT_CALL)
+            st = bru_session_reply(s, event.id, 0, no_host_function, strlen(no_host_function), err);
+    }
+    return st;
+}
+
+/* ---- Questions of a prompt --------------------------------------------------------------- */
+
+#define ASK_TIMEOUT_NS 2000000000ull
+
+bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes, size_t len,
+                       bru_error *err) {
+    if (s->phase != PHASE_IDLE) return error_set(err, BRU_ESTATE, "%s", state_text(s));
+    engine_report report = { 0 };
+    buf_clear(&s->reply);
+    arm_cpu(s);
+    s->engine.deadline = clock_monotonic() + ASK_TIMEOUT_NS;
+    bru_status st = step(s, op, bytes, len, &report, err);
+    if (!st && (report.outcome != ENGINE_RETURNED || report.value != AGENT_REST_DONE)) {
+        /* Completing runs the guest's own code, which may never end. */
+        s->phase = PHASE_ENDED;
+        st = error_set(err, BRU_ESTATE, "the session ended while it was asked: reset it");
+    }
+    if (!st && buf_append(&s->reply, "", 1) != BRU_OK)
+        st = error_set(err, BRU_ENOMEM, "no memory for the answer");
+    return st;
+}

@@ -1,0 +1,154 @@
+/* Sandboxes: sessions kept warm, each used for one run at a time and reset behind it. */
+#include "session/sandbox.h"
+#include "session/session.h"
+
+/* Idle sessions are reset, so they cost little; but more than these nobody was running at once. */
+enum { SANDBOX_IDLE_MAX = 64 };
+
+typedef struct entry {
+    struct entry *next;
+    bru_session *session;
+} entry;
+
+struct bru_sandbox {
+    bru_image *image;
+    bru_session_options options;  /* what it points to is owned */
+    pthread_mutex_t lock;
+    entry *idle, *busy;           /* under lock */
+    unsigned idle_count;
+};
+
+/* ---- A recipe of its own -------------------------------------------------------------------- */
+
+static void recipe_free(bru_session_options *o) {
+    for (size_t i = 0; o->mounts && i < o->mount_count; i++) {
+        mem_free((void *)o->mounts[i].host_path);
+        mem_free((void *)o->mounts[i].guest_path);
+    }
+    for (size_t i = 0; o->env && i < o->env_count; i++) mem_free((void *)o->env[i]);
+    mem_free((void *)o->mounts);
+    mem_free((void *)o->env);
+}
+
+static bru_status recipe_copy(const bru_session_options *from, bru_session_options *to,
+                              bru_error *err) {
+    *to = *from;
+    bru_mount *mounts = mem_zero(from->mount_count + 1, sizeof *mounts);
+    const char **env = mem_zero(from->env_count + 1, sizeof *env);
+    to->mounts = mounts;
+    to->env = env;
+    bool whole = mounts && env;
+    for (size_t i = 0; whole && i < from->mount_count; i++) {
+        mounts[i].flags = from->mounts[i].flags;
+        mounts[i].host_path = mem_string(from->mounts[i].host_path);
+        mounts[i].guest_path = mem_string(from->mounts[i].guest_path);
+        whole = mounts[i].host_path && mounts[i].guest_path;
+    }
+    for (size_t i = 0; whole && i < from->env_count; i++) {
+        env[i] = mem_string(from->env[i]);
+        whole = env[i] != NULL;
+    }
+    return whole ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a sandbox");
+}
+
+bru_status sandbox_new(bru_image *image, const bru_session_options *options, bru_sandbox **out,
+                       bru_error *err) {
+    *out = NULL;
+    bru_sandbox *sb = mem_zero(1, sizeof *sb);
+    if (!sb) return error_set(err, BRU_ENOMEM, "no memory for a sandbox");
+    if (pthread_mutex_init(&sb->lock, NULL)) {
+        mem_free(sb);
+        return error_set(err, BRU_ELIMIT, "cannot make a lock");
+    }
+    sb->image = bru_image_ref(image);
+    bru_status st = recipe_copy(options, &sb->options, err);
+    if (st) bru_sandbox_free(sb);
+    else *out = sb;
+    return st;
+}
+
+void bru_sandbox_free(bru_sandbox *sb) {
+    if (!sb) return;
+    while (sb->idle) {
+        entry *e = sb->idle;
+        sb->idle = e->next;
+        bru_session_free(e->session);
+        mem_free(e);
+    }
+    recipe_free(&sb->options);
+    bru_image_unref(sb->image);
+    pthread_mutex_destroy(&sb->lock);
+    mem_free(sb);
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------------- */
+
+static bru_status entry_new(bru_sandbox *sb, entry **out, bru_error *err) {
+    *out = mem_zero(1, sizeof **out);
+    if (!*out) return error_set(err, BRU_ENOMEM, "no memory for a session");
+    bru_status st = session_new(sb->image, &sb->options, &(*out)->session, err);
+    if (st) {
+        mem_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* An idle session, or a new one; in the list of the busy. */
+static bru_status take(bru_sandbox *sb, entry **out, bru_error *err) {
+    pthread_mutex_lock(&sb->lock);
+    entry *e = sb->idle;
+    if (e) {
+        sb->idle = e->next;
+        sb->idle_count--;
+        e->next = sb->busy;
+        sb->busy = e;
+    }
+    pthread_mutex_unlock(&sb->lock);
+    *out = e;
+    if (e) return BRU_OK;
+    bru_status st = entry_new(sb, out, err);
+    if (st) return st;
+    pthread_mutex_lock(&sb->lock);
+    (*out)->next = sb->busy;
+    sb->busy = *out;
+    pthread_mutex_unlock(&sb->lock);
+    return BRU_OK;
+}
+
+/* Reset at once, so that nothing of a run outlives it in memory; kept if that worked. */
+static void give_back(bru_sandbox *sb, entry *e) {
+    bool fresh = session_reset(e->session, BRU_RESET_FILES, NULL) == BRU_OK;
+    pthread_mutex_lock(&sb->lock);
+    entry **at = &sb->busy;
+    while (*at != e) at = &(*at)->next;
+    *at = e->next;
+    bool keep = fresh && sb->idle_count < SANDBOX_IDLE_MAX;
+    if (keep) {
+        e->next = sb->idle;
+        sb->idle = e;
+        sb->idle_count++;
+    }
+    pthread_mutex_unlock(&sb->lock);
+    if (keep) return;
+    bru_session_free(e->session);
+    mem_free(e);
+}
+
+bru_status sandbox_run(bru_sandbox *sb, const char *src, size_t len, const bru_exec_options *o,
+                       bru_result **out, bru_error *err) {
+    entry *e;
+    *out = NULL;
+    bru_status st = take(sb, &e, err);
+    if (st) return st;
+    st = session_run_to_end(e->session, src, len, o, out, err);
+    give_back(sb, e);
+    return st;
+}
+
+void bru_sandbox_interrupt(bru_sandbox *sb) {
+    pthread_mutex_lock(&sb->lock);
+    for (entry *e = sb->busy; e; e = e->next)
+        bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
+    pthread_mutex_unlock(&sb->lock);
+}

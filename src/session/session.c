@@ -1,0 +1,220 @@
+#define _GNU_SOURCE
+#include "session/session.h"
+
+#include <errno.h>
+#include <string.h>
+
+bru_limits session_limits(const bru_limits *asked) {
+    bru_limits l = *asked;
+    if (!l.timeout_ns) l.timeout_ns = 30ull * 1000000000;
+    if (!l.cpu_ns) l.cpu_ns = BRU_NO_LIMIT;
+    if (!l.grace_ns) l.grace_ns = 500000;
+    if (!l.memory_bytes) l.memory_bytes = 128ull << 20;
+    if (!l.output_bytes) l.output_bytes = 1ull << 20;
+    if (!l.file_bytes) l.file_bytes = 64ull << 20;
+    return l;
+}
+
+/* ---- The world of a guest: files, streams, WASI ---------------------------------------- */
+
+static sink_options sink_for(const bru_session *s, bool collect) {
+    return (sink_options){
+        .mode = collect ? SINK_COLLECT : SINK_STREAM,
+        .limit = s->limits.output_bytes,
+        .stop = (s->limits.flags & BRU_OUTPUT_STOPS) != 0,
+    };
+}
+
+void session_collect(bru_session *s, bool collect) {
+    sink_options options = sink_for(s, collect);
+    sink_set(s->output, &options);
+    s->run.collect = collect;
+}
+
+bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
+    memtree_options tree = { .max_bytes = s->limits.file_bytes };
+    sink_options streams = sink_for(s, true);
+    calls_init(&s->calls);
+    buf_init(&s->run.posted, SESSION_RESULT_MAX);
+    buf_init(&s->reply, SESSION_REPLY_MAX);
+    buf_init(&s->failure, SESSION_FAILURE_MAX);
+    bru_status st = memtree_new(&tree, &s->tree, err);
+    if (!st) st = sink_new(&streams, &s->output, err);
+    if (!st) st = source_new((s->flags & BRU_PULL_INPUT) != 0, &s->input, err);
+    if (!st) st = vfs_new(s->tree, s->output, s->input, NULL, &s->files, err);
+    if (!st) st = vfs_mount(s->files, "/lib", root, err);
+    wasi_options options = { .files = s->files };
+    if (!st) st = wasi_new(&options, &s->wasi, err);
+    return st;
+}
+
+void session_close_world(bru_session *s) {
+    wasi_free(s->wasi);
+    vfs_free(s->files);
+    sink_free(s->output);
+    source_free(s->input);
+    fs_unref(s->tree);
+    calls_free(&s->calls);
+    buf_free(&s->run.posted);
+    buf_free(&s->reply);
+    buf_free(&s->failure);
+}
+
+bru_status session_push(bru_session *s, const image_exports *exports, const void *bytes, size_t len,
+                        uint32_t *at, bru_error *err) {
+    engine_report report;
+    uint64_t args[] = { len };
+    if (len > UINT32_MAX)
+        return error_set(err, BRU_ELIMIT, "%zu bytes are more than a guest can take", len);
+    bru_status st = engine_call(s->guest, exports->alloc, args, &s->engine, &report, err);
+    if (st) return st;
+    *at = (uint32_t)report.value;
+    void *to = gmem_at(instance_memory(s->guest), *at, len);
+    if (report.outcome != ENGINE_RETURNED || (*at == 0 && len > 0) || !to)
+        return error_set(err, BRU_ELIMIT,
+                         "the guest has no memory for %zu bytes: raise the memory limit", len);
+    if (len > 0) memcpy(to, bytes, len);
+    return BRU_OK;
+}
+
+/* ---- Making and ending a session ---------------------------------------------------------- */
+
+static bru_status mount_all(bru_session *s, const bru_session_options *o, bru_error *err) {
+    bru_status st = BRU_OK;
+    for (size_t i = 0; !st && i < o->mount_count; i++) {
+        hostfs_options host = { .writable = (o->mounts[i].flags & BRU_MOUNT_WRITE) != 0 };
+        vfs_fs *fs = NULL;
+        st = hostfs_open(o->mounts[i].host_path, &host, &fs, err);
+        if (!st) st = vfs_mount(s->files, o->mounts[i].guest_path, fs, err);
+        fs_unref(fs);
+    }
+    return st;
+}
+
+/* What every program may expect to find, then the embedder's own. */
+static bru_status set_environment(bru_session *s, const bru_session_options *o, bru_error *err) {
+    static const char *const usual[] = { "HOME=/data", "TMPDIR=/tmp", "LANG=C.UTF-8" };
+    enum { USUAL = sizeof usual / sizeof *usual };
+    const char **all = mem_zero(USUAL + o->env_count, sizeof *all);
+    size_t n = 0;
+    if (!all) return error_set(err, BRU_ENOMEM, "no memory for the environment");
+    for (size_t i = 0; i < USUAL; i++) {
+        bool given = false;
+        for (size_t k = 0; k < o->env_count; k++) {
+            size_t name = (size_t)(strchr(usual[i], '=') - usual[i]) + 1;
+            given = given || strncmp(o->env[k], usual[i], name) == 0;
+        }
+        if (!given) all[n++] = usual[i];
+    }
+    for (size_t k = 0; k < o->env_count; k++) all[n++] = o->env[k];
+    bru_status st = wasi_set_env(s->wasi, all, n, err);
+    mem_free(all);
+    return st;
+}
+
+/* The addresses that the agent published at boot, and what a soft stop stores there. */
+static bru_status read_control(bru_session *s, bru_error *err) {
+    const bru_image *im = s->image;
+    gmem memory = { (uint8_t *)mem_image_bytes(im->memory), mem_image_size(im->memory) };
+    const void *at = gmem_at(memory, im->control_at, sizeof s->control);
+    if (at) memcpy(&s->control, at, sizeof s->control);
+    const agent_control *c = &s->control;
+    if (!at || c->version != AGENT_PROTOCOL_VERSION || c->size != sizeof *c)
+        return error_set(err, BRU_EMISMATCH,
+                         "the image's agent speaks another protocol: build the image again");
+    engine_soft soft = { 4, { { c->async_exc, c->soft_exc, false },
+                              { c->trip_one, 1, false },
+                              { c->trip_any, 1, false },
+                              { c->eval_breaker, c->async_bit, true } } };
+    s->engine = (engine_limits){ .grace = s->limits.grace_ns,
+                                 .soft_deadline = soft,
+                                 .soft_cpu = soft,
+                                 .soft_interrupt = soft };
+    s->engine.soft_interrupt.stores[0].value = c->interrupt_exc;
+    return BRU_OK;
+}
+
+static bru_status make_lock(bru_session *s, bru_error *err) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int failed = pthread_mutex_init(&s->lock, NULL);
+    if (!failed) {
+        failed = pthread_cond_init(&s->woken, &attr);
+        if (failed) pthread_mutex_destroy(&s->lock);
+    }
+    pthread_condattr_destroy(&attr);
+    s->lock_made = !failed;
+    return failed ? error_errno(err, failed, "cannot make a lock") : BRU_OK;
+}
+
+bru_status session_new(bru_image *image, const bru_session_options *o, bru_session **out,
+                       bru_error *err) {
+    *out = NULL;
+    bru_session *s = mem_zero(1, sizeof *s);
+    if (!s) return error_set(err, BRU_ENOMEM, "no memory for a session");
+    s->image = bru_image_ref(image);
+    s->limits = session_limits(&o->limits);
+    s->flags = o->flags;
+    bru_status st = make_lock(s, err);
+    if (!st) st = session_open_world(s, image->root, err);
+    if (!st) st = mount_all(s, o, err);
+    if (!st) st = set_environment(s, o, err);
+    if (!st) st = read_control(s, err);
+    bool unlimited = s->limits.memory_bytes == BRU_NO_LIMIT;
+    instance_options options = {
+        .size = sizeof options,
+        .memory_limit = unlimited ? 0 : s->limits.memory_bytes / SLOT_PAGE * SLOT_PAGE,
+        .ctx = { [SESSION_TABLE_WASI] = s->wasi, [SESSION_TABLE_OWN] = s },
+    };
+    if (!st && !unlimited && s->limits.memory_bytes < mem_image_size(image->memory))
+        st = error_set(err, BRU_EINVAL,
+                       "a memory limit of %llu bytes is too small: the interpreter itself has %llu",
+                       (unsigned long long)s->limits.memory_bytes,
+                       (unsigned long long)mem_image_size(image->memory));
+    if (!st)
+        st = instance_new(image->link, image->memory, image->globals, image->globals_len, &options,
+                          &s->guest, err);
+    if (st) bru_session_free(s);
+    else *out = s;
+    return st;
+}
+
+void bru_session_free(bru_session *s) {
+    if (!s) return;
+    session_run_clear(s);
+    instance_free(s->guest);
+    session_close_world(s);
+    bru_image_unref(s->image);
+    if (s->lock_made) {
+        pthread_cond_destroy(&s->woken);
+        pthread_mutex_destroy(&s->lock);
+    }
+    mem_free(s);
+}
+
+bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
+    bru_status st = instance_reset(s->guest, err);
+    if (st == BRU_EBUSY) return st;
+    session_run_clear(s);
+    wasi_reset(s->wasi);
+    sink_clear(s->output);
+    source_clear(s->input);
+    if (flags & BRU_RESET_FILES) memtree_clear(s->tree);
+    s->phase = st ? PHASE_ENDED : PHASE_IDLE;
+    return st;
+}
+
+void bru_session_interrupt(bru_session *s, bru_interrupt how) {
+    pthread_mutex_lock(&s->lock);
+    if (s->active) {
+        s->interrupted = true;
+        engine_interrupt(s->guest, how == BRU_INTERRUPT_SOFT ? s->limits.grace_ns : 0);
+        pthread_cond_signal(&s->woken);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t bru_session_private_bytes(bru_session *s) {
+    return instance_measure(s->guest).written;
+}

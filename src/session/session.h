@@ -1,0 +1,135 @@
+/* A session: an instance with its files, its limits and its state machine (brumate/session.h).
+ *
+ *   session.c   making, resetting and freeing one; what belongs to no run
+ *   run.c       one execution: from the start to the result, event by event
+ *   calls.c     the calls of host functions under way
+ *   doors.c     the imports of module "brumate": how the guest's agent talks to its session
+ *   result.c    what an execution leaves behind
+ *   boot.c      a guest that is started to become an image
+ *   sandbox.c   sessions kept warm for one run each
+ *
+ * What the embedder sees as WAITING is one of two: the guest is at rest between two steps (its
+ * whole state is in linear memory), or its stack is parked inside a door. */
+#ifndef BRU_SESSION_SESSION_H
+#define BRU_SESSION_SESSION_H
+
+#include "brumate/session.h"
+#include "engine/engine.h"
+#include "image/image.h"
+#include "protocol.h"
+#include "session/calls.h"
+#include "session/result.h"
+#include "wasi/wasi.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Ceilings of what a guest may post. */
+enum {
+    SESSION_RESULT_MAX = 16 << 20, /* type, text and traceback of an exception */
+    SESSION_REPLY_MAX = 1 << 20,   /* what a prompt asked for */
+    SESSION_FAILURE_MAX = 1 << 16
+};
+
+/* The public states, and whether the guest is parked in WAITING. */
+typedef enum session_phase {
+    PHASE_IDLE,
+    PHASE_STARTED, /* the first step is to be made */
+    PHASE_REST,    /* a step has ended, more are to come */
+    PHASE_PARKED,  /* inside a step, in a door */
+    PHASE_ENDED    /* a limit or a crash: only reset */
+} session_phase;
+
+/* What the parked guest waits for, if it was one of the session's own doors; WASI's are asked. */
+typedef enum session_wait {
+    WAIT_NONE,
+    WAIT_CALL, /* for the embedder to have seen a call, and answered if it can at once */
+    WAIT_TIME  /* for replies, or the time `wake_at` */
+} session_wait;
+
+/* One execution, from start to result. */
+typedef struct session_run {
+    uint8_t *frame;            /* what the first step is given; freed once it was made */
+    size_t frame_len;
+    bool collect;              /* output is kept for the result, not handed out */
+    bool pull;                 /* input is asked for by events */
+    uint64_t started;          /* CLOCK_MONOTONIC, ns */
+    uint64_t cpu_used;         /* ns */
+    sink_cursor handed;        /* how far the output was handed out */
+    bool input_asked;          /* an INPUT event is out */
+    bool fired_deadline, fired_cpu, fired_interrupt; /* soft stops that were done */
+    buf posted;                /* the last AGENT_POST_RESULT; empty: none */
+    bru_result *result;        /* made at the start, so that an end cannot fail */
+    bool over;                 /* and filled in: only to be handed out */
+} session_run;
+
+struct bru_session {
+    bru_image *image;
+    instance *guest;
+    vfs_fs *tree;            /* the in-memory files */
+    vfs *files;
+    sink *output;
+    source *input;
+    wasi *wasi;
+    bru_limits limits;       /* no defaults left in it */
+    unsigned flags;
+    agent_control control;   /* as published at boot: addresses */
+    engine_limits engine;    /* what stops the running step */
+    session_phase phase;
+    session_wait wait;
+    uint64_t wake_at;        /* for WAIT_TIME, CLOCK_MONOTONIC ns */
+    bool wait_cut;           /* WAIT_TIME ends now: a limit or an interrupt is due */
+    call_list calls;
+    session_run run;
+    buf reply;               /* the last AGENT_POST_REPLY */
+    buf failure;             /* the last AGENT_POST_FAILURE */
+
+    /* Interrupts come from other threads. */
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool lock_made;
+    bool active;             /* under lock: something runs that can be interrupted */
+    bool interrupted;        /* under lock: since that began */
+};
+
+/* The session's own doors (context: bru_session *), and with WASI's the two tables every guest is
+ * linked with; instance contexts are in this order. */
+enum { SESSION_TABLE_WASI, SESSION_TABLE_OWN, SESSION_TABLES };
+size_t session_tables(door_table out[SESSION_TABLES]); /* answers how many */
+
+/* Everything of a session but its image and instance: files, streams, WASI. Used by sessions and
+ * by the boot. The `root` archive is mounted at /lib. */
+BRU_MUST_CHECK bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err);
+
+void session_close_world(bru_session *s); /* what was opened of it; once */
+
+/* Limits with their defaults filled in. */
+bru_limits session_limits(const bru_limits *asked);
+
+/* Whether output is kept for the result or handed out, from now on. */
+void session_collect(bru_session *s, bool collect);
+
+/* Copies `len` bytes to where bru_alloc says, and answers where. At rest.
+ * BRU_ELIMIT  the guest has no memory for them. */
+BRU_MUST_CHECK bru_status session_push(bru_session *s, const image_exports *exports,
+                                       const void *bytes, size_t len, uint32_t *at,
+                                       bru_error *err);
+
+/* What the functions of brumate/session.h are once their arguments were checked. */
+BRU_MUST_CHECK bru_status session_new(bru_image *image, const bru_session_options *options,
+                                      bru_session **out, bru_error *err);
+BRU_MUST_CHECK bru_status session_reset(bru_session *s, unsigned flags, bru_error *err);
+/* `pulled`: by bru_session_next(), which may hand out output and ask for input. */
+BRU_MUST_CHECK bru_status session_start(bru_session *s, const char *src, size_t len,
+                                        const bru_exec_options *o, bool pulled, bru_error *err);
+BRU_MUST_CHECK bru_status session_run_to_end(bru_session *s, const char *src, size_t len,
+                                             const bru_exec_options *o, bru_result **out,
+                                             bru_error *err);
+/* One step that answers with an AGENT_POST_REPLY, left in `s->reply` and NUL-terminated. */
+BRU_MUST_CHECK bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes,
+                                      size_t len, bru_error *err);
+
+/* Forgets the execution under way, whatever its phase. */
+void session_run_clear(bru_session *s);
+
+#endif
