@@ -4,6 +4,10 @@
 #ifndef BRU_TESTS_TEST_H
 #define BRU_TESTS_TEST_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
