@@ -23,11 +23,15 @@
 /* A signal that neither CPython nor wasi-libc's emulation ever raises carries the stop. */
 enum { TRIP_SIGNAL = Py_NSIG - 1 };
 
-void core_stop_publish(agent_control *control, PyObject *on_trip)
+void core_stop_handle(PyObject *on_trip)
+{
+    Py_XSETREF(_PyRuntime.signals.handlers[TRIP_SIGNAL].func, Py_NewRef(on_trip));
+}
+
+void core_stop_publish(agent_control *control)
 {
     PyThreadState *state = PyThreadState_Get();
     struct _signals_runtime_state *signals = &_PyRuntime.signals;
-    signals->handlers[TRIP_SIGNAL].func = Py_NewRef(on_trip);
     control->eval_breaker = (uint32_t)(uintptr_t)&state->eval_breaker;
     control->async_bit = _PY_ASYNC_EXCEPTION_BIT;
     control->async_exc = (uint32_t)(uintptr_t)&state->async_exc;

@@ -7,10 +7,13 @@
 
 #include "protocol.h"
 
-/* Fills the addresses of the stop's cells. `on_trip` is called by CPython when C code polls for
- * signals after trip_one and trip_any were set; it should raise what core_stop_take() answers. The
- * reference is kept. */
-void core_stop_publish(agent_control *control, PyObject *on_trip);
+/* Fills the addresses of the stop's cells. */
+void core_stop_publish(agent_control *control);
+
+/* `on_trip` is called by CPython when C code polls for signals after trip_one and trip_any were set; it
+ * should raise what core_stop_take() answers. The reference is kept. Only after `_signal` has been
+ * imported, which resets all handlers. */
+void core_stop_handle(PyObject *on_trip);
 
 /* Takes back a stop that was asked for and not raised yet: a borrowed, immortal exception type, or
  * NULL if there is none. Afterwards no cell is set. */

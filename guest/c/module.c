@@ -356,7 +356,17 @@ static struct PyModuleDef definition = {
     .m_methods = methods,
 };
 
-static PyMethodDef trip_method = {"on_trip", on_trip, METH_VARARGS, NULL};
+int module_stops_ready(void)
+{
+    static PyMethodDef method = {"on_trip", on_trip, METH_VARARGS, NULL};
+    PyObject *signal = PyImport_ImportModule("_signal");
+    PyObject *trip = signal ? PyCFunction_New(&method, NULL) : NULL;
+    if (trip)
+        core_stop_handle(trip);
+    Py_XDECREF(signal);
+    Py_XDECREF(trip);
+    return trip ? 0 : -1;
+}
 
 static int add_stops(PyObject *module)
 {
@@ -366,11 +376,7 @@ static int add_stops(PyObject *module)
         return -1;
     guest.soft_type = (PyObject *)&soft_type;
     guest.interrupt_type = (PyObject *)&interrupt_type;
-    PyObject *trip = PyCFunction_New(&trip_method, NULL);
-    if (!trip)
-        return -1;
-    core_stop_publish(&guest.control, trip);
-    Py_DECREF(trip);
+    core_stop_publish(&guest.control);
     guest.control.version = AGENT_PROTOCOL_VERSION;
     guest.control.size = sizeof(agent_control);
     guest.control.soft_exc = (uint32_t)(uintptr_t)guest.soft_type;

@@ -22,6 +22,9 @@ extern guest_state guest;
 
 PyObject *module_init(void);
 
+/* Completes the soft stop, once the modules of boot are loaded. -1 with an exception. */
+int module_stops_ready(void);
+
 /* Posts to the host; answers as the import does, 0 while guest.quiet. */
 int module_post(uint32_t kind, const void *bytes, size_t len);
 

@@ -468,7 +468,7 @@ static int boot(const char *modules, uint32_t len)
         return 2;
     }
     PyObject *done = PyObject_CallMethod(module, "boot", "s#", modules, (Py_ssize_t)len);
-    if (!done) {
+    if (!done || module_stops_ready() < 0) {
         boot_failed("importing modules");
         return 3;
     }

@@ -21,6 +21,7 @@ from asyncio import coroutines, events, futures, runners, selector_events, tasks
 from _brumate import loop_used, rest, struck, wait
 
 from _brumate_agent import calls
+from _brumate_agent.report import STOPS
 
 DEADLOCK = "deadlock: every task waits and nothing can wake them"
 NEVER = -1
@@ -242,7 +243,11 @@ class Loop(selector_events.BaseSelectorEventLoop):
                 break
             handle = ready.popleft()
             if not handle._cancelled:
-                handle._run()
+                try:
+                    handle._run()
+                except STOPS:
+                    struck()
+                    raise
         handle = None
         stop = struck()
         if stop is not None:
@@ -356,10 +361,13 @@ def _install():
 def renew():
     """A loop for the next execution, after one that cannot be trusted any more."""
     global current
-    for task in _all_tasks(current):
-        task._log_destroy_pending = False
-        _abandoned.append(task)  # alive, so that no code of theirs runs when they are freed
-    current = Loop()
+    try:
+        for task in _all_tasks(current):
+            task._log_destroy_pending = False
+            _abandoned.append(task)  # alive, so that no code of theirs runs when they are freed
+        current = Loop()
+    except BaseException:
+        current.forget()  # asyncio is broken: whatever can be had of this loop
 
 
 _abandoned = []

@@ -28,6 +28,7 @@ ROUNDS_AFTER_STOP = 100
 
 _main = sys.modules["__main__"]
 _all_tasks = asyncio.all_tasks
+_scheduled_tasks = getattr(asyncio.tasks, "_scheduled_tasks", None)
 _run_exitfuncs = atexit._run_exitfuncs
 _threading_shutdown = threading._shutdown
 _CancelledError = asyncio.CancelledError
@@ -75,11 +76,13 @@ def finish(exc):
     if isinstance(exc, STOPS):
         return _halt()
     loop = loops.current
-    if loop._ready or loop._scheduled or calls.pending or loop._asyncgens:
+    if loop._ready or loop._scheduled or calls.pending or loop._asyncgens.data:
         run.phase = MAIN
         run.ended = True
         try:
             loop.turn(_once())  # forgotten tasks get their first step, as under asyncio.run()
+        except STOPS:
+            raise
         except BaseException as failure:
             _failed(failure)
         return _go()
@@ -113,22 +116,29 @@ def cancel(_):
 
 
 def _go():
-    while run.phase:
-        try:
-            loops.current.turn(_phase_done)
-        except STOPS:
-            raise
-        except BaseException as exc:
-            _failed(exc)
-        if type(run.outcome) in STOPS:
-            return _halt()
-        if not _phase_done():
-            if _can_wake():
-                return PENDING
-            _unlock()
-        elif _next_phase():
-            return _conclude()
-    return DONE
+    try:
+        while run.phase:
+            try:
+                loops.current.turn(_phase_done)
+            except STOPS:
+                raise
+            except BaseException as exc:
+                _failed(exc)
+            if type(run.outcome) in STOPS:
+                return _halt()
+            if not _phase_done():
+                if _can_wake():
+                    return PENDING
+                _unlock()
+            elif _next_phase():
+                break
+    except STOPS:
+        raise
+    except BaseException as exc:
+        # Something that asyncio needs is broken: no more of the loop, but still the report.
+        _failed(exc)
+        loops.renew()
+    return _conclude()
 
 
 def _phase_done():
@@ -195,11 +205,19 @@ def _next_phase():
                     "task": task,
                 })
         run.left = ()
-        if loop._asyncgens:
+        if loop._asyncgens.data:
             run.closing = loop.create_task(loop.shutdown_asyncgens())
             run.phase = AGENS
             return False
     return True
+
+
+def _tasks_alive():
+    """Those of all loops, and those that are done, which asyncio.all_tasks() leaves out."""
+    try:
+        return list(_scheduled_tasks)
+    except TypeError:
+        return list(_all_tasks(loops.current))
 
 
 def _outcome(task):
@@ -214,22 +232,30 @@ def _halt():
     settle()
     run.phase = None
     _report()
-    loop = loops.current
-    left = [task for task in _all_tasks(loop) if not task.done()]
     calls.drop_all()
-    if left:
-        for task in left:
-            task.cancel()
-        rounds = iter(range(ROUNDS_AFTER_STOP))
-        try:
-            loop.turn(lambda: next(rounds, None) is None or all([t.done() for t in left]))
-        except BaseException:
-            pass
-        if not all([task.done() for task in left]):
-            loops.renew()
+    try:
+        _cancel_left(loops.current)
+    except BaseException:
+        loops.renew()
     loops.current.forget()
     run.clear()
     return DONE
+
+
+def _cancel_left(loop):
+    left = []
+    for task in _tasks_alive():
+        if not task.done():
+            if task.get_loop() is loop:
+                left.append(task)
+                task.cancel()
+        elif not task.cancelled() and isinstance(task._exception, STOPS):
+            task.exception()  # retrieved: no word about it
+    rounds = iter(range(ROUNDS_AFTER_STOP))
+    if left:
+        loop.turn(lambda: next(rounds, None) is None or all([task.done() for task in left]))
+    if not all([task.done() for task in left]):
+        loops.renew()
 
 
 def _conclude():
