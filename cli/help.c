@@ -1,0 +1,115 @@
+/* The tables of options, commands and exit codes, and their printing. */
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const option options[] = {
+    { OPT_CODE, 'c', NULL, "CODE", FOR_RUN, "run CODE; the arguments after it are the program's" },
+    { OPT_MODULE, 'm', NULL, "MODULE", FOR_RUN, "run a module as a program, as python -m does" },
+    { OPT_INTERACTIVE, 'i', NULL, NULL, FOR_RUN,
+      "a prompt after the program, or without a terminal" },
+    { OPT_QUIET, 'q', NULL, NULL, FOR_RUN, "no banner before the prompt" },
+    { OPT_TIMEOUT, 't', "timeout", "TIME", FOR_RUN,
+      "wall time of the program, or of each statement at the\n"
+      "prompt: 500ms, 2s, 1m; none; default 30s, at the prompt none" },
+    { OPT_CPU, 0, "cpu", "TIME", FOR_RUN, "CPU time, likewise; default none" },
+    { OPT_GRACE, 0, "grace", "TIME", FOR_RUN,
+      "from the Python exception at a deadline or at Ctrl-C to\n"
+      "the stop that nothing catches; default 100ms, prompt 1s" },
+    { OPT_MEMORY, 0, "memory", "SIZE", FOR_RUN,
+      "memory, the interpreter's own 20M included: 64M, 1G; none\n"
+      "(4G); default 128M" },
+    { OPT_OUTPUT, 0, "output", "SIZE", FOR_RUN,
+      "stdout and stderr together, of the program or of each\n"
+      "statement; none; default 64M" },
+    { OPT_OUTPUT_POLICY, 0, "output-policy", "stop|cut", FOR_RUN,
+      "at the output limit: stop the program (the default), or\n"
+      "throw the rest away and say how much it was" },
+    { OPT_FILES, 0, "files", "SIZE", FOR_RUN, "in-memory files; none; default 64M" },
+    { OPT_ENV, 'e', "env", "KEY=VALUE", FOR_RUN,
+      "an environment variable; nothing else of the environment\n"
+      "is shown; may be repeated" },
+    { OPT_VOLUME, 'v', "volume", "SRC:DST[:ro|:rw]", FOR_RUN,
+      "show the folder or file SRC at the absolute path DST,\n"
+      "read-only unless :rw is there; may be repeated" },
+    { OPT_STATS, 0, "stats", "FILE", FOR_RUN | VALUE_OPTIONAL,
+      "after the run, what it used: on stderr, or in FILE" },
+    { OPT_IMAGE, 0, "image", "FILE", FOR_RUN,
+      "the image to run; default $BRUMATE_IMAGE, else core.bru" },
+    { OPT_GUEST, 0, "guest", "FILE", FOR_ALL,
+      "the guest's shared object; default core.so in the\n"
+      "image's folder" },
+    { OPT_ROOT, 0, "root", "DIR", FOR_BUILD,
+      "the folder that becomes the guest's read-only files" },
+    { OPT_PRELOAD, 0, "preload", "A,B", FOR_BUILD,
+      "modules to import before freezing; default the usual ones" },
+    { OPT_WRITE, 'o', NULL, "FILE", FOR_BUILD, "the image to write: whole, or not at all" },
+    { OPT_HELP, 'h', "help", NULL, FOR_ALL, "print this help" },
+    { OPT_VERSION, 'V', "version", NULL, FOR_ALL, "print the version" },
+    { 0, 0, NULL, NULL, 0, NULL },
+};
+
+static const struct {
+    const char *usage, *what;
+} commands[] = {
+    [COMMAND_RUN] = { "brumate [OPTION...] [SCRIPT | - | -c CODE | -m MODULE] [ARGUMENT...]\n"
+                      "       brumate image info|build|verify ...",
+                      "Runs untrusted Python in a sandbox. Without a program: a prompt, or, where "
+                      "stdin is no\nterminal, the program is read from it. `--` ends the options; what "
+                      "follows the program\nis the program's. It sees no files but Python's own, "
+                      "its "
+                      "in-memory ones and what -v shows." },
+    [COMMAND_INFO] = { "brumate image info [OPTION...] [FILE]",
+                       "Prints what an image is; without FILE, the default one." },
+    [COMMAND_BUILD] = { "brumate image build --guest FILE --root DIR [--preload A,B] -o FILE",
+                        "Boots a guest, imports modules, freezes it, writes an image." },
+    [COMMAND_VERIFY] = { "brumate image verify [OPTION...] FILE...",
+                         "Checks each image to its last byte, and that its guest fits." },
+};
+
+static void print_option(const option *o) {
+    char left[64];
+    size_t at = 0;
+    at += (size_t)snprintf(left, sizeof left, o->letter ? "-%c" : "  ", o->letter);
+    if (o->name)
+        at += (size_t)snprintf(left + at, sizeof left - at, "%s--%s", o->letter ? ", " : "  ",
+                               o->name);
+    if (o->value)
+        snprintf(left + at, sizeof left - at, o->flags & VALUE_OPTIONAL ? "[=%s]" : " %s",
+                 o->value);
+    printf("  %-26s", left);
+    if (strlen(left) > 25) printf("\n  %-26s", "");
+    for (const char *p = o->help; *p;) {
+        size_t n = strcspn(p, "\n");
+        printf(" %.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+        if (*p) printf("  %-26s", "");
+    }
+}
+
+static void print_exit_codes(void) {
+    printf("\nExit codes: the program's own, 1 for an uncaught exception, or\n");
+    static const struct {
+        int code;
+        const char *text;
+    } rows[] = {
+        { EXIT_OURS, "brumate itself failed: a wrong option, a missing file, a damaged image ..." },
+#define ROW(name, text, code) { code, text },
+        BRU_REASON_MAP(ROW)
+#undef ROW
+            { EXIT_PIPE, "nobody reads the output any more" },
+    };
+    for (int code = EXIT_OURS; code <= EXIT_PIPE; code++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (rows[i].code == code) printf("  %d  %s\n", code, rows[i].text);
+    printf("\nWrite a script whose name is `image` as ./image. The manual: man brumate\n");
+}
+
+int help_print(command c) {
+    printf("usage: %s\n\n%s\n\n", commands[c].usage, commands[c].what);
+    for (const option *o = options; o->help; o++)
+        if (o->flags & (1u << c)) print_option(o);
+    if (c == COMMAND_RUN) print_exit_codes();
+    return finish_stdout();
+}
