@@ -28,7 +28,7 @@ setup:  ## install what the machine lacks (needs root and apt; says what is miss
 
 demo: $(B)/core.bru  ## run every example in the sandbox
 	@for e in examples/*.py; do [ -e "$$e" ] || continue; \
-	    echo "--- $$e"; $(B)/brumate run "$$e" || exit 1; done
+	    echo "--- $$e"; $(B)/brumate "$$e" || exit 1; done
 	@if [ -x $(B)/host/examples/embed ]; then echo "--- examples/embed.c"; \
 	    BRUMATE_IMAGE=$(B)/core.bru $(B)/host/examples/embed; fi
 

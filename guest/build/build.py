@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Builds the guest: `build.py guest` makes build/core.so, build/core.wasm and build/root."""
 import argparse
+import lzma
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 
 import debian                                           # noqa: E402
+import settings                                         # noqa: E402
 from steps import IDENTITY, REPO, BuildError, Cache, cache_root, say  # noqa: E402
 
 
@@ -50,6 +54,33 @@ def guest(args):
     say("build/core.so, build/core.wasm and build/root are in place")
 
 
+def pgo(args):
+    """Trains an instrumented guest and stores the profile that core-so is then compiled with."""
+    debian.install_needs(say)
+    host = REPO / "build" / "brumate"
+    instrumented, root = Cache().get("core-so-instrumented", "root")
+    store = REPO / "guest" / "build" / "profile" / "core.proftext.xz"
+    with tempfile.TemporaryDirectory(prefix="brumate-pgo-") as folder:
+        env = dict(os.environ, LLVM_PROFILE_FILE=folder + "/%p.profraw")
+        so, image, text = instrumented / "core.so", folder + "/core.bru", folder + "/core.proftext"
+        for what, command in (
+                ("booting the instrumented guest", [host, "image", "build", "--guest", so, "--root", root, "-o", image]),
+                ("training", [host, "--image", image, "--guest", so, "--timeout", "none", "--memory", "1G",
+                              REPO / "guest" / "build" / "train.py"])):
+            say("pgo: " + what)
+            if subprocess.run([str(c) for c in command], env=env, stdout=subprocess.DEVNULL).returncode:
+                raise BuildError("pgo: %s failed" % what)
+        raw = [str(p) for p in Path(folder).glob("*.profraw")]
+        if not raw:
+            raise BuildError("pgo: the guest wrote no profile")
+        subprocess.run([settings.PROFDATA, "merge", "-text", "-o", text] + raw, check=True)
+        store.parent.mkdir(exist_ok=True)
+        fresh = store.with_suffix(".new")
+        fresh.write_bytes(lzma.compress(Path(text).read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+        os.replace(fresh, store)
+    say("pgo: %s, %d kB; commit it" % (store.relative_to(REPO), store.stat().st_size >> 10))
+
+
 def link(source, target):
     try:
         os.link(source, target)
@@ -86,6 +117,8 @@ def main():
     p.set_defaults(run=path)
     p = commands.add_parser("guest", help="make the guest and its tree, put them into build/")
     p.set_defaults(run=guest)
+    p = commands.add_parser("pgo", help="train an instrumented guest, store the profile")
+    p.set_defaults(run=pgo)
     p = commands.add_parser("clean-cache", help="list the cache, remove what is no longer used")
     p.add_argument("--days", type=float, default=14)
     p.add_argument("--all", action="store_true")

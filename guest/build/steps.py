@@ -190,7 +190,7 @@ class Cache:
         done = {use: future.result() for use, future in futures.items()}
         key = self._key(recipe, {use: d[1] for use, d in done.items()})
         job = Job(recipe, key, {use: d[0] for use, d in done.items()}, self.root)
-        if not job.final.is_dir():
+        if not (job.final / IDENTITY).exists():
             self._make(recipe, job)
         with contextlib.suppress(OSError):      # when it was last used, for clean-cache
             os.utime(job.final)
@@ -202,8 +202,9 @@ class Cache:
                 (self.root / folder).mkdir(parents=True, exist_ok=True)
             with open(self.root / "locks" / job.final.name, "w") as lock:
                 self._take(lock, job)
-                if job.final.is_dir():
+                if (job.final / IDENTITY).exists():
                     return
+                shutil.rmtree(job.final, ignore_errors=True)      # of a user who removed a part of it
                 for stale in (self.root / "tmp").glob(job.final.name + "-*"):
                     shutil.rmtree(stale, ignore_errors=True)
                 job.out.mkdir(parents=True)
