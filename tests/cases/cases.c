@@ -406,6 +406,7 @@ static void warm_up(bru_image *image) {
 int main(int argc, char **argv) {
     unsigned passed = 0, failed = 0;
     const char *image_path = getenv("BRUMATE_IMAGE"), *word = NULL;
+    bru_image_options options = BRU_IMAGE_OPTIONS_INIT;
     bru_image *image;
     bru_error err;
     if (argc < 3) {
@@ -416,7 +417,8 @@ int main(int argc, char **argv) {
         word = argv[argc - 1];
         argc -= 2;
     }
-    if (bru_image_open(image_path ? image_path : argv[1], NULL, &image, &err)) {
+    options.guest_path = getenv("BRUMATE_GUEST");
+    if (bru_image_open(image_path ? image_path : argv[1], &options, &image, &err)) {
         fprintf(stderr, "cases: %s\n", err.message);
         return 2;
     }

@@ -275,8 +275,10 @@ TEST(closing_sessions_gives_their_memory_back) {
 
 int main(int argc, char **argv) {
     const char *path = getenv("BRUMATE_IMAGE");
+    bru_image_options options = BRU_IMAGE_OPTIONS_INIT;
     bru_error err;
-    if (bru_image_open(path || argc < 2 ? path : argv[1], NULL, &image, &err)) {
+    options.guest_path = getenv("BRUMATE_GUEST");
+    if (bru_image_open(path || argc < 2 ? path : argv[1], &options, &image, &err)) {
         fprintf(stderr, "isolation: %s\n", err.message);
         return 2;
     }
