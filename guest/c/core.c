@@ -7,6 +7,7 @@
 #include "internal/pycore_interp.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
+#include "internal/pycore_obmalloc.h"
 #include "internal/pycore_runtime.h"
 #include "internal/pycore_signal.h"
 
@@ -127,6 +128,41 @@ void core_immortalise(void)
         mark(key, &todo);
     free(todo.items);
 }
+
+#ifdef WITH_PYMALLOC
+
+/* Whether `block`, just allocated, is the first one of a pool that was free before. */
+static int pool_was_free(const void *block)
+{
+    const struct pool_header *pool =
+        (const struct pool_header *)((uintptr_t)block & ~(uintptr_t)POOL_SIZE_MASK);
+    return pool->ref.count == 1;
+}
+
+void core_pools_pack(void)
+{
+    struct _obmalloc_mgmt *mgmt = &PyInterpreterState_Get()->obmalloc->mgmt;
+    /* Free pools first, until a new arena is begun; then, per size class, free blocks. */
+    size_t arenas = mgmt->narenas_currently_allocated;
+    while (mgmt->narenas_currently_allocated == arenas) {
+        if (!PyObject_Malloc(SMALL_REQUEST_THRESHOLD))
+            return;
+    }
+    for (size_t size = ALIGNMENT; size <= SMALL_REQUEST_THRESHOLD; size += ALIGNMENT) {
+        void *block = PyObject_Malloc(size);
+        while (block && !pool_was_free(block))
+            block = PyObject_Malloc(size);
+        PyObject_Free(block);
+    }
+}
+
+#else
+
+void core_pools_pack(void)
+{
+}
+
+#endif
 
 void core_module_clear(PyObject *module)
 {

@@ -23,6 +23,10 @@ PyObject *core_stop_take(void);
  * its page shared with the image. They are never freed: only for what a whole life needs, at boot. */
 void core_immortalise(void);
 
+/* Uses up the free blocks that boot left between live ones in CPython's pools of small objects, so that
+ * new objects stand together on fresh pages instead of each writing to another page of the image. */
+void core_pools_pack(void);
+
 /* Empties a module as CPython does when a program ends, so that destructors run. */
 void core_module_clear(PyObject *module);
 

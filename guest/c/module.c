@@ -113,8 +113,7 @@ void module_remember(PyObject *name, const char *source, size_t len)
 {
     if (!guest.lines)
         return;
-    while (sources.count &&
-           (sources.count == SOURCES_KEPT || sources.bytes + len > SOURCES_BYTES))
+    while (sources.count && (sources.count == SOURCES_KEPT || sources.bytes + len > SOURCES_BYTES))
         sources_drop();
     PyObject *lines = split(source, len);
     PyObject *entry = lines ? Py_BuildValue("(nOOO)", (Py_ssize_t)len, Py_None, lines, name) : NULL;
@@ -127,6 +126,20 @@ void module_remember(PyObject *name, const char *source, size_t len)
     Py_XDECREF(entry);
     Py_XDECREF(lines);
     PyErr_Clear();
+}
+
+void module_forget(PyObject *name)
+{
+    if (!sources.count)
+        return;
+    unsigned last = (sources.first + sources.count - 1) % SOURCES_KEPT;
+    if (sources.name[last] != name)
+        return;
+    sources.count--;
+    sources.bytes -= sources.len[last];
+    if (PyDict_DelItem(guest.lines, name) < 0)
+        PyErr_Clear();
+    Py_CLEAR(sources.name[last]);
 }
 
 /* --- the exceptions of the two stops --- */

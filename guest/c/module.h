@@ -36,4 +36,7 @@ int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, Py
  * Sets no exception. */
 void module_remember(PyObject *name, const char *source, size_t len);
 
+/* Forgets the source that was remembered last, if it is that of `name`. Sets no exception. */
+void module_forget(PyObject *name);
+
 #endif

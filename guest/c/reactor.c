@@ -243,6 +243,19 @@ static void main_restore(void)
     PyErr_Clear();
 }
 
+/* Whether nothing can show lines of `code` later, once it has run well: it defines no code of its own. */
+static bool is_flat(PyObject *code)
+{
+    if (!PyCode_Check(code))
+        return false;
+    PyObject *consts = ((PyCodeObject *)code)->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(consts); i++) {
+        if (PyCode_Check(PyTuple_GET_ITEM(consts, i)))
+            return false;
+    }
+    return true;
+}
+
 static uint32_t step_exec(const char *bytes, size_t len)
 {
     exec_input in;
@@ -260,6 +273,8 @@ static uint32_t step_exec(const char *bytes, size_t len)
     PyObject *name = exec_name(&in);
     PyObject *what = exec_prepare(&in, name);
     PyObject *value = what ? exec_run(what) : NULL;
+    if (value == Py_None && is_flat(what))
+        module_forget(name);
     Py_XDECREF(what);
     Py_XDECREF(name);
     if (value && value != Py_None)
