@@ -234,8 +234,8 @@ BRU_MUST_CHECK bru_status engine_resume(instance *i, const engine_limits *limits
                                         engine_report *report, bru_error *err);
 
 /* From any thread, while the instance lives: does the stores of `soft_interrupt` in the running
- * call, and ends it `grace` ns later; with grace 0 or no stores at once. The wish stays until a
- * call has ended ENGINE_INTERRUPTED or it is cleared: a call that starts later meets it too. */
+ * call, and ends it `grace` ns later; with grace 0 or no stores at once. If none runs, the next
+ * call meets the wish; a call that met it takes it along, however it ends. */
 void engine_interrupt(instance *i, uint64_t grace);
 
 /* Forgets such a wish. Not while it runs, except from one of its own doors. */

@@ -63,8 +63,13 @@ static inline void fiber_jumped(fiber *f) {
     fiber_in_host(f);
     __asan_unpoison_memory_region(f->low, f->len);
 }
+/* What was left of a run on the guest's stack is gone. */
+static inline void fiber_forget(fiber *f) {
+    __asan_unpoison_memory_region(f->low, f->len);
+    f->guest_fake = NULL;
+}
 static inline void fiber_free(fiber *f) {
-    (void)f;
+    fiber_forget(f);
 }
 
 #elif defined(FIBER_TSAN)
@@ -90,6 +95,9 @@ static inline void fiber_in_host(fiber *f) {
 static inline void fiber_free(fiber *f) {
     if (f->guest_thread) __tsan_destroy_fiber(f->guest_thread);
     f->guest_thread = NULL;
+}
+static inline void fiber_forget(fiber *f) {
+    fiber_free(f);
 }
 static inline void fiber_end(fiber *f) {
     fiber_to_host(f);
@@ -119,6 +127,9 @@ static inline void fiber_end(fiber *f) {
     (void)f;
 }
 static inline void fiber_jumped(fiber *f) {
+    (void)f;
+}
+static inline void fiber_forget(fiber *f) {
     (void)f;
 }
 static inline void fiber_free(fiber *f) {

@@ -10,7 +10,7 @@
 #include "fiber.h"
 #include "guest_abi.h"
 
-/* ---- guest.c, link.c ------------------------------------------------------------------------ */
+/* ---- guest.c, guest_file.c ----------------------------------------------------------------- */
 
 struct guest {
     unsigned refs; /* under the registry's lock */
@@ -103,15 +103,15 @@ static inline struct instance **instance_slot(uint8_t *structure) {
     return (struct instance **)(void *)(structure - INSTANCE_HEADER / 4);
 }
 
+/* Grows linear memory to `bytes`, which the caller has checked against the limit. */
+bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err);
+
 /* ---- run.c ---------------------------------------------------------------------------------- */
 
 extern const guest_host engine_host; /* what every guest is bound to */
 
 /* Runs the guest's own instantiate() the way an export is run. */
 bru_status run_instantiate(instance *i, engine_report *report, bru_error *err);
-
-/* Whether the instance runs, in a thread that exists. */
-instance_state instance_state_now(const instance *i);
 
 /* ---- stop.c --------------------------------------------------------------------------------- */
 
@@ -134,6 +134,7 @@ thread_state *thread_now(void);
 
 /* Makes `i` the innermost running instance of `t` and lets its limits count. */
 bru_status stop_begin(thread_state *t, instance *i, const engine_limits *limits, bru_error *err);
+/* The call of `i` has ended: nothing of it counts any more. */
 void stop_end(thread_state *t, instance *i);
 /* Acts on everything that is due in the calls of `t`; ends in marks and stores, never jumps. */
 void stop_check(thread_state *t);
@@ -141,13 +142,20 @@ void stop_check(thread_state *t);
 bool stop_arm(thread_state *t);
 /* Closes linear memory so that guest code cannot go on, and opens it again. */
 void stop_guard(instance *i);
-void stop_unguard(instance *i);
+bool stop_unguard(instance *i);
+
+/* Keeps what stop_begin() began right in a forked child, where timers are gone. */
+void stop_forked(thread_state *t);
 
 /* ---- signals.c ------------------------------------------------------------------------------ */
 
-bru_status signals_install(bru_error *err); /* once per process */
+bru_status signals_install(bru_error *err); /* once per process; then answers the same */
 int signals_stop_number(void);              /* the stop signal, after signals_install() */
 unsigned process_epoch(void);               /* how many forks lie between us and the first use */
-bru_status signals_thread(thread_state *t, bru_error *err); /* alternate stack, mask */
+/* Gives the calling thread an alternate stack and lets it receive our signals. */
+bru_status signals_thread(thread_state *t, bru_error *err);
+void signals_thread_end(thread_state *t);
+/* Keeps the compiler from moving what the signal handlers of this thread look at. */
+#define SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
 
 #endif

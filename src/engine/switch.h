@@ -35,7 +35,8 @@ _Noreturn void switch_drop(void *host_sp, int code);
  * and `code` in the register of results. Not to be called. */
 void switch_land(void);
 
-/* From the guest side: calls fn(arg) on the host's stack, below what is saved there. */
+/* From the guest side: calls fn(arg) on the host's stack, below what is saved there, and with the
+ * host's control words. */
 void switch_call(void *host_sp, void (*fn)(void *), void *arg);
 
 #endif

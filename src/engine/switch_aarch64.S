@@ -108,8 +108,11 @@ FUNCTION(switch_call)
     mov x29, sp
     .cfi_def_cfa_register x29
     mov sp, x0
+    ldr x9, [x0]
+    msr fpcr, x9
     mov x0, x2
     blr x1
+    msr fpcr, xzr
     mov sp, x29
     .cfi_def_cfa_register sp
     ldp x29, x30, [sp], 16

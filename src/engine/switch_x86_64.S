@@ -117,8 +117,12 @@ FUNCTION(switch_call)
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
     movq %rdi, %rsp
+    ldmxcsr (%rdi)
+    fldcw 4(%rdi)
     movq %rdx, %rdi
     callq *%rsi
+    ldmxcsr control_words(%rip)
+    fldcw 4+control_words(%rip)
     movq %rbp, %rsp
     .cfi_def_cfa_register %rsp
     popq %rbp
