@@ -1,5 +1,7 @@
 """Boot, once per image; and what is new in every instance that starts from it."""
 
+import _sitebuiltins
+import builtins
 import gc
 import importlib
 import linecache
@@ -7,6 +9,8 @@ import os
 import random
 import site
 import sys
+import tracemalloc  # for warnings about coroutines that were never awaited
+import warnings
 
 from _brumate import environ
 
@@ -24,6 +28,8 @@ REHEARSAL = [
     "None",
     "import asyncio\nasync def f():\n    await asyncio.sleep(0)\nasyncio.run(f())\n",
     "None",
+    "import sys\nsys.stderr = None\nasync def f(): pass\nf()\n",
+    "None",
     "x = (1, 2\n",
     "None",
 ]
@@ -35,9 +41,17 @@ _inst = random._inst
 _urandom = os.urandom
 
 
+class Quitter(_sitebuiltins.Quitter):
+    """exit and quit; the session may go on, so stdin stays open."""
+
+    def __call__(self, code=None):
+        raise SystemExit(code)
+
+
 def boot(modules):
     """Loads the modules named, one a line."""
-    site.setquit()
+    builtins.exit = Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.quit = Quitter("quit", "Ctrl-D (i.e. EOF)")
     site.setcopyright()
     site.sethelper()
     for name in modules.split():

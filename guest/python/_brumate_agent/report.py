@@ -18,6 +18,7 @@ _ASYNCIO = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "asyncio"
 _sys = sys.__dict__
 _print_hook = sys.__excepthook__
 _TracebackException = traceback.TracebackException
+_MISSING = object()
 _LIMIT = traceback.BUILTIN_EXCEPTION_LIMIT
 
 
@@ -127,11 +128,11 @@ def write_stderr(text):
 def show(exc, text):
     """Prints an uncaught exception, by the guest's own sys.excepthook if it has set one."""
     flush("stdout")
-    hook = _sys.get("excepthook")
+    hook = _sys.get("excepthook", _MISSING)
     if hook is _print_hook:
         write_stderr(text)
         return
-    if hook is None:
+    if hook is _MISSING:
         write_stderr("sys.excepthook is missing\n" + text)
         return
     try:
