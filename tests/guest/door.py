@@ -175,10 +175,12 @@ def execute(source, flags=0, name="<brumate>", args=()):
         else:
             _remember(name, source)
             what = compile(source, name, "exec", TOP_LEVEL_AWAIT, dont_inherit=True)
-        value = _run(what)
+        value, failure = _run(what), None
     except BaseException as exc:
         exc.__traceback__ = _users(exc.__traceback__)
-        return _step(agent.finish, exc)
+        failure = exc
+    if failure is not None:
+        return _step(agent.finish, failure)
     if value is not None:
         return _step(agent.start, value)
     if door.loop_used or flags & FINAL:

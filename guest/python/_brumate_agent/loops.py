@@ -365,6 +365,7 @@ def renew():
         for task in _all_tasks(current):
             task._log_destroy_pending = False
             _abandoned.append(task)  # alive, so that no code of theirs runs when they are freed
+        current.close()
         current = Loop()
     except BaseException:
         current.forget()  # asyncio is broken: whatever can be had of this loop

@@ -28,7 +28,7 @@ ROUNDS_AFTER_STOP = 100
 
 _main = sys.modules["__main__"]
 _all_tasks = asyncio.all_tasks
-_scheduled_tasks = getattr(asyncio.tasks, "_scheduled_tasks", None)
+_scheduled_tasks = getattr(asyncio.tasks, "_scheduled_tasks", ())
 _run_exitfuncs = atexit._run_exitfuncs
 _threading_shutdown = threading._shutdown
 _CancelledError = asyncio.CancelledError
@@ -212,12 +212,19 @@ def _next_phase():
     return True
 
 
-def _tasks_alive():
-    """Those of all loops, and those that are done, which asyncio.all_tasks() leaves out."""
+def _mark_retrieved():
+    """SystemExit, KeyboardInterrupt and stops are raised through the task that they end: asyncio would
+    complain that nobody asked the task for them."""
     try:
-        return list(_scheduled_tasks)
-    except TypeError:
-        return list(_all_tasks(loops.current))
+        for task in list(_scheduled_tasks):
+            if task.done() and not task.cancelled():
+                exc = task._exception
+                if exc is run.outcome or isinstance(exc, STOPS):
+                    task.exception()
+    except STOPS:
+        raise
+    except BaseException:
+        pass  # the set of all tasks is an internal of asyncio
 
 
 def _outcome(task):
@@ -243,14 +250,9 @@ def _halt():
 
 
 def _cancel_left(loop):
-    left = []
-    for task in _tasks_alive():
-        if not task.done():
-            if task.get_loop() is loop:
-                left.append(task)
-                task.cancel()
-        elif not task.cancelled() and isinstance(task._exception, STOPS):
-            task.exception()  # retrieved: no word about it
+    left = [task for task in _all_tasks(loop) if not task.done()]
+    for task in left:
+        task.cancel()
     rounds = iter(range(ROUNDS_AFTER_STOP))
     if left:
         loop.turn(lambda: next(rounds, None) is None or all([task.done() for task in left]))
@@ -271,6 +273,8 @@ def _conclude():
 def _report():
     """Prints what CPython prints at the end of a program, and posts the result."""
     exc = run.outcome
+    if exc is not None and not isinstance(exc, Exception):
+        _mark_retrieved()
     if run.cancelled:
         end = (CANCELLED, 1, "", "", "")
     elif exc is None:
