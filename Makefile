@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
-	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s '|'
+	@sed -nE 's/^([a-z-]+):[^#]*## *(.*)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 setup:  ## install what the machine lacks (needs root and apt; says what is missing otherwise)
 	@command -v $(PYTHON) > /dev/null || { apt-get update -qq && apt-get install -y -qq python3; }

@@ -34,14 +34,14 @@ def _runtime(pattern):
     return there
 
 
-def _command(name):
-    return lambda: shutil.which(name) is not None
+def _command(*names):
+    return lambda: any(shutil.which(name) for name in names)
 
 
 # what is needed, how to tell, the package that brings it, the variable that names another
 NEEDS = [
     (settings.CLANG, _command(settings.CLANG), "clang-" + V, "CLANG"),
-    ("wasm-ld", _command("wasm-ld-" + V), "lld-" + V, "CLANG with its own wasm-ld"),
+    ("wasm-ld", _command("wasm-ld-" + V, "wasm-ld"), "lld-" + V, "CLANG with its own wasm-ld"),
     (settings.AR, _command(settings.AR), "llvm-" + V, "LLVM_AR, LLVM_RANLIB, LLVM_PROFDATA"),
     ("clang's wasm32 builtins", _runtime("lib/was*/libclang_rt.builtins*.a"),
      "libclang-rt-%s-dev-wasm32" % V, "CLANG"),

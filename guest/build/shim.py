@@ -54,10 +54,6 @@ UNUSED static void *const unused_helpers[] = {{(void *)bits_f, (void *)bits_F, (
 TAIL = """
 static void bind_host(const guest_host *h) {{ host = h; }}
 
-static void table_build(void *table) {{
-    wasm_rt_funcref_t *entry = table;
-{elements}}}
-
 static void resize(void *instance, uint32_t pages) {{
     wasm_rt_memory_t *m = &((w2c_{name} *)instance)->w2c_memory;
     m->pages = pages;
@@ -71,9 +67,7 @@ static void attach(void *instance, const void *table, uint32_t pages) {{
         .data_end = (u8 *)instance + GUEST_INSTANCE_SPAN + {max_pages}ull * GUEST_PAGE,
         .page_size = GUEST_PAGE, .max_pages = {max_pages}}};
     resize(instance, pages);
-    /* the table is read only, and so is every use that the generated code makes of it */
-    self->w2c_T0 = (wasm_rt_funcref_table_t){{
-        .data = (wasm_rt_funcref_t *)(uintptr_t)table, .max_size = {table_max}, .size = {table_size}}};
+    (void)table;              /* a constant of this object, see translate.py */
 {environments}}}
 
 static void instantiate(void *instance) {{
@@ -103,9 +97,8 @@ const guest_descriptor brumate_guest = {{
     .imports = imports,
     .exports = exports,
     .globals = globals,
-    .table_size = {table_size} * sizeof(wasm_rt_funcref_t),
+    .table_size = 0,
     .bind = bind_host,
-    .table_build = table_build,
     .attach = attach,
     .instantiate = instantiate,
     .resize = resize,
@@ -154,11 +147,6 @@ def write_shim(module, name, sha256, build, span, flags=0):
     functions = [e for e in module.exports if e.kind == "func"]
     mutable = [g for g in module.globals if g.mutable]
     prefix = "w2c_%s_" % name
-    elements = "".join(
-        "    for (u32 i = 0; i < %du; i++) {\n"
-        "        entry[%du + i].func_type = elem_segment_exprs_%s%s[i].type;\n"
-        "        entry[%du + i].func = elem_segment_exprs_%s%s[i].func;\n    }\n"
-        % (len(s.content), s.offset, prefix, s.name, s.offset, prefix, s.name) for s in module.elements)
     environments = "".join(
         "    self->{0}_instance = (struct {0} *)instance;\n".format("w2c_" + mangle(m, True))
         for m in sorted({i.module for i in module.imports}))
@@ -169,9 +157,8 @@ def write_shim(module, name, sha256, build, span, flags=0):
     high = 65536 if module.memory[1] is None else module.memory[1]
     values = dict(
         name=name, span=span, flags=flags, sha256=sha256, build=build.replace("\\", "").replace('"', "'"),
-        elements=elements, environments=environments, globals_set=globals_set, data=data,
-        initial_pages=module.memory[0], max_pages=high, table_size=module.table[0],
-        table_max=module.table[1] or module.table[0],
+        environments=environments, globals_set=globals_set, data=data,
+        initial_pages=module.memory[0], max_pages=high,
         import_count=len(module.imports), export_count=len(functions), global_count=len(mutable),
         import_rows="".join('    {"%s", "%s", "%s"},\n' % tuple(i) for i in module.imports),
         export_rows="".join('    {"%s", "%s", call_%s},\n' % (e.name, module.type_of(e.index), mangle(e.name))

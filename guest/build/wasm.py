@@ -225,10 +225,12 @@ class Module:
         - no imported function stands in the table: so every entry takes this module's instance;
         - no instruction reads, writes, grows or copies a table or makes a reference: so the entries
           are the ones written at the start, for ever;
+        - no two types are alike: so a type may be known by its number;
         - no start function, no passive segments: so the shim's attach() and instantiate() do all.
 
         Answers the counts of instructions."""
         _expect(self.table and self.memory, "no table or no memory")
+        _expect(len(set(self.types)) == len(self.types), "two function types that are alike")
         for segment in self.elements:
             for function in segment.content:
                 if function < len(self.imports):

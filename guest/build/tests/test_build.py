@@ -71,6 +71,12 @@ class WasmReader(unittest.TestCase):
         with self.assertRaisesRegex(BuildError, "m.f stands in the function table"):
             wasm.Module(module(element=0)).prove()
 
+    def test_types_that_are_alike_are_refused(self):
+        twice = module().replace(section(1, b"\x60\x01\x7f\x01\x7f", b"\x60\x00\x00"),
+                                 section(1, b"\x60\x01\x7f\x01\x7f", b"\x60\x00\x00", b"\x60\x00\x00"))
+        with self.assertRaisesRegex(BuildError, "two function types"):
+            wasm.Module(twice).prove()
+
     def test_instructions_on_tables_are_refused(self):
         for code in (b"\x00\x41\x00\x25\x00\x1a\x0b",          # table.get
                      b"\x00\x41\x00\xd0\x70\x26\x00\x0b",      # ref.null, table.set
@@ -103,27 +109,34 @@ class Shim(unittest.TestCase):
 
 
 class Translation(unittest.TestCase):
-    C = ("u32 w2c_core_f(w2c_core* instance, u32 a) {\n"
+    C = ("FUNC_TYPE_EXTERN_T(w2c_core_t0) = \"\\x01\\x02\";\nFUNC_TYPE_EXTERN_T(w2c_core_t1) = \"\\x03\\x04\";\n"
+         "u32 w2c_core_f(w2c_core* instance, u32 a) {\n"
          "  uint8_t* const wasm_rt_local_memory_base = (&instance->w2c_memory)->data;\n"
          "  return CALL_INDIRECT(instance->w2c_T0, u32 (*)(void*), w2c_core_t0, a, "
          "instance->w2c_T0.data[a].module_instance);\n}\n"
          "const u8 data_segment_data_w2c_core_d0[] = {\n  0x64, 0x61, 0x74, 0x61, \n};\n"
-         "  {RefFunc, w2c_core_t0, (wasm_rt_function_ptr_t)wrap_w2c_core_f, {NULL}, 0},\n")
+         "const wasm_elem_segment_expr_t elem_segment_exprs_w2c_core_e0[] = {\n"
+         "  {RefFunc, w2c_core_t0, (wasm_rt_function_ptr_t)wrap_w2c_core_f, {NULL}, 0},\n};\n"
+         "static void init_tables(w2c_core* instance) {\n"
+         "  wasm_rt_allocate_funcref_table(&instance->w2c_T0, 2, 4294967295);\n"
+         "  funcref_table_init(&instance->w2c_T0, elem_segment_exprs_w2c_core_e0, 1, 1u, 0, 1, instance);\n}\n")
+    HEADER = "".join("FUNC_TYPE_DECL_EXTERN_T(w2c_core_t%d);\n" % i for i in (0, 1)) + "".join(
+        old for old, _ in translate.HEADER)
 
-    def run_on(self, c):
+    def run_on(self, c, header=None):
         m = wasm.Module(module())
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "core_0.c").write_text(c)
-            Path(folder, "core-impl.h").write_text(translate.TYPES)
+            Path(folder, "core-impl.h").write_text(header or self.HEADER)
             translate.translate(Path(folder), "core", m, {wasm.CALL_INDIRECT: 1})
-            return Path(folder, "core_0.c").read_text()
+            return Path(folder, "core_0.c").read_text() + Path(folder, "core-impl.h").read_text()
 
-    def test_calls_bases_entries_and_data_are_rewritten(self):
+    def test_the_known_forms_are_rewritten(self):
         out = self.run_on(self.C)
-        self.assertIn("w2c_core_t0, a, (void*)instance)", out)
-        self.assertIn("(uint8_t*)instance + 65536;", out)
-        self.assertIn("(wasm_rt_function_ptr_t)w2c_core_f,", out)
-        self.assertIn('#embed "data0.bin"', out)
+        for part in ("w2c_core_t0, a, (void*)instance)", "(uint8_t*)instance + 65536;",
+                     "w2c_table[2] = { [1] =\n  {w2c_core_t0, (wasm_rt_function_ptr_t)w2c_core_f},\n};",
+                     '#embed "data0.bin"', "#define w2c_core_t1 ((const char *)2)", "(x) < 2u && ft == w2c_table[x].type"):
+            self.assertIn(part, out)
 
     def test_anything_unforeseen_stops_the_build(self):
         for old, new in (("data[a].module_instance", "data[a + 1].module_instance"),
@@ -131,9 +144,14 @@ class Translation(unittest.TestCase):
                          ("return", "x = instance->w2c_memory.data; return"),
                          ("return", "funcref_table_set(); return"),
                          ("CALL_INDIRECT(instance->w2c_T0,", "CALL_INDIRECT(instance->w2c_T1,"),
-                         ("0x61, \n", "\n"), ("wrap_w2c_core_f", "other_f")):
+                         ("0x61, \n", "\n"), ("wrap_w2c_core_f", "other_f"), ("RefFunc", "RefNull"),
+                         ("1, 1u, 0, 1, instance", "1, 2u, 0, 1, instance"), ("_t1) =", "_u1) =")):
+            self.assertIn(old, self.C)
             with self.assertRaises(BuildError, msg=new):
                 self.run_on(self.C.replace(old, new))
+        for old, _ in translate.HEADER:
+            with self.assertRaises(BuildError, msg=old):
+                self.run_on(self.C, self.HEADER.replace(old, ""))
 
 
 class CacheOfSteps(unittest.TestCase):
