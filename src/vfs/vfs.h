@@ -342,7 +342,7 @@ void vfs_free(vfs *v); /* NULL allowed; all files must be closed */
 /* Shows the root of `fs` (a reference is taken) at an absolute path, over what may be there.
  * Missing folders above are fixed in a memtree. `fs` may have one file as its root.
  * BRU_EINVAL: not an absolute path, already a mount point, or the folder above is missing where
- * none can be made. BRU_ELIMIT: VFS_MOUNTS_MAX. Not while files are open. */
+ * none can be made. BRU_ELIMIT: VFS_MOUNTS_MAX. */
 bru_status vfs_mount(vfs *v, const char *path, vfs_fs *fs, bru_error *err);
 
 /* Paths below are `len` bytes, not terminated, relative to `at` (an open folder; NULL: "/"); an

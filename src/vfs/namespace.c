@@ -1,0 +1,98 @@
+/* A namespace is made and mounts are put into it. */
+#include "memtree.h"
+#include "vfs_internal.h"
+
+#include <string.h>
+
+static bru_status mount_root(vfs *v, vfs_fs *fs, bru_error *err) {
+    vfs_mountpoint *m = &v->mounts[0];
+    vfs_stat st;
+    vfs_err e = fs->ops->stat(fs, fs->ops->root(fs), &st);
+    if (e) return vfs_error(err, e, "/");
+    if (st.kind != VFS_DIR) return error_set(err, BRU_EINVAL, "/: must be a folder");
+    *m = (vfs_mountpoint){ .fs = fs_ref(fs), .kind = VFS_DIR };
+    v->mount_count = 1;
+    return BRU_OK;
+}
+
+bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_source *random,
+                   vfs **out, bru_error *err) {
+    *out = NULL;
+    vfs *v = mem_zero(1, sizeof *v);
+    if (!v) return error_set(err, BRU_ENOMEM, "no memory for a namespace of files");
+    vfs_fs *devices = NULL;
+    bru_status st = mount_root(v, root, err);
+    if (!st && root->ops == &memtree_ops) st = memtree_fix(root, "/data", err);
+    if (!st && root->ops == &memtree_ops) st = memtree_fix(root, "/tmp", err);
+    if (!st) st = devices_new(output, input, random, &devices, err);
+    if (!st) st = vfs_mount(v, "/dev", devices, err);
+    fs_unref(devices);
+    if (st) vfs_free(v);
+    else *out = v;
+    return st;
+}
+
+void vfs_free(vfs *v) {
+    if (!v) return;
+    while (v->mount_count > 0) {
+        vfs_mountpoint *m = &v->mounts[--v->mount_count];
+        place dir = { m->up, m->dir, VFS_DIR };
+        place_drop(&dir);
+        mem_free(m->name);
+        fs_unref(m->fs);
+    }
+    mem_free(v->text);
+    mem_free(v);
+}
+
+/* Finds the folder that a mount will lie in: `path` up to `len`. In the memory at "/" it is made,
+ * and kept from being removed. */
+static bru_status mount_folder(vfs *v, const char *path, size_t len, walked *w, bru_error *err) {
+    vfs_fs *root = v->mounts[0].fs;
+    char *folder = mem_copy(path, len);
+    if (!folder) return error_set(err, BRU_ENOMEM, "%s: no memory", path);
+    vfs_err e = walk(v, NULL, folder, len, WALK_FOLLOW, w);
+    bool ours = !e && w->node.mount == &v->mounts[0];
+    if (root->ops == &memtree_ops && (e == VFS_ENOENT || ours) && !memtree_fix(root, folder, NULL) &&
+        e)
+        e = walk(v, NULL, folder, len, WALK_FOLLOW, w);
+    mem_free(folder);
+    if (e == VFS_ENOENT || e == VFS_ENOTDIR)
+        return error_set(err, BRU_EINVAL, "%s: there is no folder to mount it in", path);
+    if (e) return vfs_error(err, e, path);
+    if (w->node.kind == VFS_DIR) return BRU_OK;
+    walk_end(w);
+    return error_set(err, BRU_EINVAL, "%s: what it lies in is no folder", path);
+}
+
+bru_status vfs_mount(vfs *v, const char *path, vfs_fs *fs, bru_error *err) {
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') len--;
+    size_t start = len;
+    while (start > 0 && path[start - 1] != '/') start--;
+    if (path[0] != '/' || !name_valid(path + start, len - start))
+        return error_set(err, BRU_EINVAL, "%s: a mount needs an absolute path of good names", path);
+    if (v->mount_count == VFS_MOUNTS_MAX)
+        return error_set(err, BRU_ELIMIT, "no more than %u mounts", VFS_MOUNTS_MAX - 1);
+    vfs_stat st;
+    vfs_err e = fs->ops->stat(fs, fs->ops->root(fs), &st);
+    if (e) return vfs_error(err, e, path);
+    walked w;
+    bru_status status = mount_folder(v, path, start, &w, err);
+    if (status) return status;
+    char *name = mem_copy(path + start, len - start);
+    if (mount_at(v, &w.node, path + start, len - start)) {
+        status = error_set(err, BRU_EINVAL, "%s: something is mounted there already", path);
+    } else if (!name) {
+        status = error_set(err, BRU_ENOMEM, "%s: no memory", path);
+    } else {
+        v->mounts[v->mount_count++] = (vfs_mountpoint){
+            .fs = fs_ref(fs), .up = w.node.mount, .dir = place_hold(w.node).node, .name = name,
+            .len = len - start, .kind = st.kind
+        };
+        name = NULL;
+    }
+    mem_free(name);
+    walk_end(&w);
+    return status;
+}
