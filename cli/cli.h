@@ -103,7 +103,7 @@ typedef struct source {
 int source_file(const char *path, source *out);
 int source_stdin(source *out);
 int source_text(const char *name, const char *text, source *out);
-void source_free(source *s);
+void program_free(source *s);
 
 /* A session with what serves it. */
 typedef struct runner {

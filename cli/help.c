@@ -55,11 +55,10 @@ static const struct {
 } commands[] = {
     [COMMAND_RUN] = { "brumate [OPTION...] [SCRIPT | - | -c CODE | -m MODULE] [ARGUMENT...]\n"
                       "       brumate image info|build|verify ...",
-                      "Runs untrusted Python in a sandbox. Without a program: a prompt, or, where "
-                      "stdin is no\nterminal, the program is read from it. `--` ends the options; what "
-                      "follows the program\nis the program's. It sees no files but Python's own, "
-                      "its "
-                      "in-memory ones and what -v shows." },
+                      "Runs untrusted Python in a sandbox. Without a program: a prompt, or, where\n"
+                      "stdin is no terminal, the program is read from it. `--` ends the options;\n"
+                      "what follows the program is the program's. It sees no files but Python's\n"
+                      "own, its in-memory ones and what -v shows." },
     [COMMAND_INFO] = { "brumate image info [OPTION...] [FILE]",
                        "Prints what an image is; without FILE, the default one." },
     [COMMAND_BUILD] = { "brumate image build --guest FILE --root DIR [--preload A,B] -o FILE",

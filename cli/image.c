@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int open_image(const settings *s, const char *path, bru_image **out) {
     bru_image_options o = BRU_IMAGE_OPTIONS_INIT;
@@ -52,7 +53,11 @@ static int verify(const settings *s) {
     return worst ? worst : rc;
 }
 
+/* The new image is renamed into place: what stands there must be a file, or nothing. */
 static int build(const settings *s) {
+    struct stat st;
+    if (stat(s->output, &st) == 0 && !S_ISREG(st.st_mode))
+        return fail("-o: %s: not a regular file", s->output);
     bru_build_options o = BRU_BUILD_OPTIONS_INIT;
     bru_error err = { 0 };
     o.guest_path = s->guest;

@@ -105,7 +105,7 @@ int command_run(const settings *s, ctrl_c *interrupts) {
     bru_session_free(r.session);
     bru_image_unref(image);
     input_free(&in);
-    source_free(&p.source);
+    program_free(&p.source);
     free(p.argv);
     return rc;
 }

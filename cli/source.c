@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void source_free(source *s) {
+void program_free(source *s) {
     free(s->text);
     *s = (source){ 0 };
 }
@@ -185,14 +185,14 @@ int source_file(const char *path, source *out) {
     if (!rc) rc = read_all(fd, path, sized ? (size_t)st.st_size : 64 << 10, out);
     close(fd);
     if (!rc) rc = decode(path, out);
-    if (rc) source_free(out);
+    if (rc) program_free(out);
     return rc;
 }
 
 int source_stdin(source *out) {
     int rc = read_all(STDIN_FILENO, "stdin", 64 << 10, out);
     if (!rc) rc = decode("stdin", out);
-    if (rc) source_free(out);
+    if (rc) program_free(out);
     return rc;
 }
 
@@ -200,6 +200,6 @@ int source_text(const char *name, const char *text, source *out) {
     *out = (source){ strdup(text), strlen(text) };
     int rc = out->text ? 0 : fail("out of memory");
     if (!rc && utf8_length(out) != out->len) rc = fail("%s: not UTF-8", name);
-    if (rc) source_free(out);
+    if (rc) program_free(out);
     return rc;
 }

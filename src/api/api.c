@@ -47,13 +47,15 @@ static bru_status take_options(const void *from, void *to, size_t size, bru_erro
 static const char *const default_places[] = { "core.bru", "brumate/core.bru",
                                               "../lib/brumate/core.bru" };
 
+static const char here; /* an address in this library or program */
+
 static bool default_image(char *out, size_t cap) {
     const char *named = getenv("BRUMATE_IMAGE");
     Dl_info where;
     char self[4096];
     if (named && *named) return (size_t)snprintf(out, cap, "%s", named) < cap;
     /* A program's own name may be relative to a folder it has left: ask for the file. */
-    bool found = dladdr((void *)&default_image, &where) && where.dli_fname &&
+    bool found = dladdr(&here, &where) && where.dli_fname &&
                  realpath(strchr(where.dli_fname, '/') ? where.dli_fname : "/proc/self/exe", self);
     char *slash = found ? strrchr(self, '/') : NULL;
     if (!slash) return false;

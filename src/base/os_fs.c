@@ -172,7 +172,7 @@ int os_open(const os_root *root, const char *path, unsigned how, os_kind *kind) 
     return e ? e : fd;
 }
 
-void os_close(int fd) {
+void os_fd_close(int fd) {
     close(fd);
 }
 
@@ -198,7 +198,7 @@ int os_resize(int fd, uint64_t size) {
     return size > INT64_MAX ? -EFBIG : result(ftruncate(fd, (off_t)size));
 }
 
-int os_allocate(int fd, uint64_t at, uint64_t len) {
+int os_fd_allocate(int fd, uint64_t at, uint64_t len) {
     if (at > INT64_MAX || len > INT64_MAX - at) return -EFBIG;
     int e = posix_fallocate(fd, (off_t)at, (off_t)len);
     return -e;

@@ -32,13 +32,13 @@ enum { OS_READ = 1, OS_WRITE = 2 };
 /* A descriptor of a regular file or folder; never waits, not for a fifo either: special files are
  * -ENXIO. The kind is put into `*kind`. */
 int os_open(const os_root *root, const char *path, unsigned how, os_kind *kind);
-void os_close(int fd);
+void os_fd_close(int fd);
 int os_lstat(const os_root *root, const char *path, os_stat *out);
 int os_fstat(int fd, os_stat *out);
 int64_t os_pread(int fd, void *out, size_t len, uint64_t at);
 int64_t os_pwrite(int fd, const void *bytes, size_t len, uint64_t at);
 int os_resize(int fd, uint64_t size);
-int os_allocate(int fd, uint64_t at, uint64_t len);
+int os_fd_allocate(int fd, uint64_t at, uint64_t len);
 int os_sync(int fd);
 
 /* Times in ns since 1970; OS_TIME_OMIT leaves one as it is. */
