@@ -13,6 +13,7 @@
 #include "brumate.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ struct bru_session {
     int asking, once, alive, ending;
     int end_code;
     bru_reason end;
-    int soft, hard; /* under lock */
+    atomic_int soft, hard;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     char got[70000];

@@ -161,7 +161,8 @@ class Lines(Case):
             f.flush()
             name = f.name
             for args, want in [
-                (["-c", "show", "--timeout", "x", "-q"], "file=<string> flags=4 argv [-c] [--timeout] [x] [-q]"),
+                (["-c", "show", "--timeout", "x", "-q"],
+                 "file=<string> flags=4 argv [-c] [--timeout] [x] [-q]"),
                 (["-cshow", "a"], "argv [-c] [a]"),
                 (["-m", "show", "-v"], "flags=6 argv [-m] [-v]"),
                 ([name, "--memory", "1"], f"file={name} flags=4 argv [{name}] [--memory] [1]"),
@@ -240,7 +241,8 @@ class Ends(Case):
         for name, code, err in [
             ("completed", 0, r"\A\Z"),
             ("exception", 1, r"\ATraceback: boom\n\Z"),
-            ("timeout", 124, r"\Abrumate: time limit reached: it was\\ntoo much; the option is --timeout\n\Z"),
+            ("timeout", 124,
+             r"\Abrumate: time limit reached: it was\\ntoo much; the option is --timeout\n\Z"),
             ("cpu_limit", 124, r"\Abrumate: CPU time .*--cpu\n\Z"),
             ("memory_limit", 125, r"\Abrumate: memory limit .*--memory\n\Z"),
             ("output_limit", 126, r"\Abrumate: output limit .*--output\n\Z"),
@@ -271,7 +273,8 @@ class Ends(Case):
             self.ends(run(f"--stats={path}", "-c", "out a"), 0, "a\n", r"\A\Z")
             with open(path) as f:
                 self.assertIn("stdout_bytes: 2\n", f.read())
-            self.ends(run(f"--stats={d}/none/x", "-c", "out a"), 120, "a\n", r"\Abrumate: --stats: ")
+            self.ends(run(f"--stats={d}/none/x", "-c", "out a"), 120, "a\n",
+                      r"\Abrumate: --stats: ")
             self.ends(run("--stats=/dev/full", "-c", "out a"), 120, "a\n", r"No space left")
 
 
@@ -540,7 +543,8 @@ class Prompt(Case):
 
     def test_a_history_that_cannot_be_kept_is_no_matter(self):
         os.makedirs(self.history)  # a folder in its place
-        for env in [{}, {"XDG_STATE_HOME": "/proc/none", "HOME": ""}, {"XDG_STATE_HOME": "x", "HOME": "/dev/null"}]:
+        for env in [{}, {"XDG_STATE_HOME": "/proc/none", "HOME": ""},
+                    {"XDG_STATE_HOME": "x", "HOME": "/dev/null"}]:
             t = self.terminal("-q", **env)
             t.expect(">>> ")
             self.assertIn("\r\nyes\r\n", t.say("out yes"))
