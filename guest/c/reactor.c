@@ -16,6 +16,8 @@
 
 /* A step's input up to this size has a place of its own, so that it writes no new page. */
 enum { INPUT_SMALL = 4096 };
+/* So many stops may strike the agent while it ends one execution, before it gives up. */
+enum { STRIKES_MAX = 16 };
 
 static _Alignas(16) char input_small[INPUT_SMALL];
 static void *input_large;
@@ -63,7 +65,7 @@ static void end_bare(PyObject *exc)
  * code. */
 static uint32_t agent_call(PyObject *function, PyObject *arg)
 {
-    for (int strikes = 0; arg && strikes < 4; strikes++) {
+    for (int strikes = 0; arg && strikes < STRIKES_MAX; strikes++) {
         PyObject *answer = PyObject_CallOneArg(function, arg);
         Py_DECREF(arg);
         arg = NULL;

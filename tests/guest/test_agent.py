@@ -381,6 +381,19 @@ class Stops(AgentTest):
         got = ran("1 / 0")
         self.assertEqual((got.type, got.end, door.door.acks), ("ZeroDivisionError", EXCEPTION, 1))
 
+    def test_stops_that_come_again_and_again_are_reported_once(self):
+        real = door.agent.report.write_stderr
+
+        def struck(text):
+            real(text)
+            raise TimeLimit
+
+        door.agent.report.write_stderr = struck
+        self.addCleanup(setattr, door.agent.report, "write_stderr", real)
+        door.names["stop"] = TimeLimit
+        got = ran("raise stop")
+        self.assertEqual((got.end, got.err.count("TimeLimit")), (SOFT_STOP, 1))
+
     def test_cancelling(self):
         self.assertEqual(door.execute(
             CALLER + "try: await b.call('f', b'')\nfinally: r = 'cleaned'"), PENDING)

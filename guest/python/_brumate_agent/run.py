@@ -47,6 +47,7 @@ class Run:
         self.outcome = None    # the exception that ended it
         self.settled = False   # the outcome is known
         self.cancelled = False
+        self.end = None        # what result() is to be called with: what there is to print was printed
         self.left = ()         # the tasks that it forgot
         self.closing = None    # the task that closes asynchronous generators
 
@@ -272,31 +273,37 @@ def _conclude():
 
 def _report():
     """Prints what CPython prints at the end of a program, and posts the result."""
-    exc = run.outcome
-    if exc is not None and not isinstance(exc, Exception):
-        _mark_retrieved()
-    if run.cancelled:
-        end = (CANCELLED, 1, "", "", "")
-    elif exc is None:
-        end = (OK, 0, "", "", "")
-    elif isinstance(exc, SystemExit):
-        code, message = report.exit_code(exc)
-        report.flush("stdout")
-        if message is not None:
-            report.write_stderr(message + "\n")
-        end = (EXIT, code, "SystemExit", report.clip(message or ""), "")
-    else:
-        text = report.format(exc)
-        report.show(exc, text)
-        kind = (SOFT_STOP if type(exc) is TimeLimit else
-                INTERRUPT if type(exc) is Interrupt else EXCEPTION)
-        end = (kind, 1, report.type_name(exc), report.clip(report.safe_str(exc)),
-               report.clip(text))
+    if run.end is None:
+        _show()
     if exec_flags() & FINAL:
         _exit_program()
     report.flush("stdout", "stderr")
     settle()
-    result(*end)
+    result(*run.end)
+
+
+def _show():
+    """A stop may strike anywhere in here: then this is called again, and prints no second time."""
+    exc = run.outcome
+    if exc is not None and not isinstance(exc, Exception):
+        _mark_retrieved()
+    if run.cancelled:
+        run.end = (CANCELLED, 1, "", "", "")
+    elif exc is None:
+        run.end = (OK, 0, "", "", "")
+    elif isinstance(exc, SystemExit):
+        code, message = report.exit_code(exc)
+        run.end = (EXIT, code, "SystemExit", report.clip(message or ""), "")
+        report.flush("stdout")
+        if message is not None:
+            report.write_stderr(message + "\n")
+    else:
+        text = report.format(exc)
+        kind = (SOFT_STOP if type(exc) is TimeLimit else
+                INTERRUPT if type(exc) is Interrupt else EXCEPTION)
+        run.end = (kind, 1, report.type_name(exc), report.clip(report.safe_str(exc)),
+                   report.clip(text))
+        report.show(exc, text)
 
 
 def _exit_program():
