@@ -101,6 +101,9 @@ def clean_cache(args):
         if drop:
             shutil.rmtree(path)
         freed, kept = freed + size * drop, kept + size * (not drop)
+    for path in root.glob("tmp/*"):       # of builds that were killed
+        if now - path.stat().st_mtime > 86400:
+            shutil.rmtree(path, ignore_errors=True)
     if args.all:
         for name in ("tmp", "logs", "locks"):
             shutil.rmtree(root / name, ignore_errors=True)

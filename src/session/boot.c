@@ -46,9 +46,10 @@ static bru_status boot_guest(bru_session *s, const image_exports *exports, const
                              uint32_t *control_at, bru_error *err) {
     uint32_t value, at = 0;
     char words[300];
+    engine_report report;
     size_t len = strlen(preload);
     bru_status st = boot_call(s, exports->initialize, NULL, "its start", &value, err);
-    if (!st) st = session_push(s, exports, preload, len, &at, err);
+    if (!st) st = session_push(s, exports, preload, len, &at, &report, err);
     uint64_t args[] = { at, len };
     if (!st) st = boot_call(s, exports->boot, args, "its boot", &value, err);
     if (!st && value != 0) {

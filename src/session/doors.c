@@ -2,9 +2,6 @@
  * guest: it is checked for shape and size, and what it says of itself is not believed. */
 #include "session/session.h"
 
-/* How much longer a guest may take that has noticed its soft stop and writes its report. */
-#define SOFT_ACK_NS 20000000ull
-
 static const uint32_t refused = UINT32_MAX; /* -1 */
 
 /* Keeps a message, the last of its kind. */
@@ -97,7 +94,8 @@ static door_next door_take(void *ctx, gmem mem, const uint64_t *args, uint64_t *
 static door_next door_soft_ack(void *ctx, gmem mem, const uint64_t *args, uint64_t *result) {
     bru_session *s = ctx;
     (void)mem, (void)args, (void)result;
-    engine_soft_ack(s->guest, SOFT_ACK_NS);
+    if (engine_soft_ack(s->guest, SESSION_ACK_NS) && !s->run.acked)
+        s->run.acked = clock_monotonic();
     return DOOR_RETURN;
 }
 

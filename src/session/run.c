@@ -108,6 +108,7 @@ bru_status session_start(bru_session *s, const char *src, size_t len, const bru_
     uint64_t timeout = o->timeout_ns ? o->timeout_ns : s->limits.timeout_ns;
     uint64_t deadline = sum_or_never(run->started, timeout);
     s->engine.deadline = deadline == UINT64_MAX ? 0 : deadline;
+    session_arm_soft_stops(s);
     s->phase = PHASE_STARTED;
     activate(s, true);
     return BRU_OK;
@@ -137,6 +138,12 @@ static void detail(bru_result *r, bru_reason reason, const char *text) {
     (void)!result_set(r, BRU_TEXT_DETAIL, text, strlen(text));
 }
 
+/* The limit that a stop was made for; a hard one without a soft one before is for the deadline. */
+static bru_reason stop_reason(const bru_session *s) {
+    if (s->run.stop == STOP_INTERRUPT) return BRU_REASON_INTERRUPTED;
+    return s->run.stop == STOP_CPU ? BRU_REASON_CPU_LIMIT : BRU_REASON_TIMEOUT;
+}
+
 /* What the guest says of its end, as far as it is to be believed: whether a limit was hit, the
  * host knows of itself. */
 static void end_as_posted(bru_session *s) {
@@ -151,13 +158,12 @@ static void end_as_posted(bru_session *s) {
     case AGENT_END_OK: r->reason = BRU_REASON_COMPLETED, r->exit_code = 0; return;
     case AGENT_END_EXIT: r->reason = BRU_REASON_EXITED; return;
     case AGENT_END_SOFT_STOP:
-        if (s->run.fired_deadline) r->reason = BRU_REASON_TIMEOUT;
-        else if (s->run.fired_cpu) r->reason = BRU_REASON_CPU_LIMIT;
-        else break;
+        if (s->run.stop != STOP_DEADLINE && s->run.stop != STOP_CPU) break;
+        r->reason = stop_reason(s);
         return;
     case AGENT_END_INTERRUPT:
-        if (!s->run.fired_interrupt) break;
-        r->reason = BRU_REASON_INTERRUPTED;
+        if (s->run.stop != STOP_INTERRUPT) break;
+        r->reason = stop_reason(s);
         return;
     default: break;
     }
@@ -245,8 +251,8 @@ static void finish(bru_session *s, const engine_report *report) {
     case ENGINE_RETURNED: end_as_posted(s); break;
     case ENGINE_STOPPED: end_stopped(s); break;
     case ENGINE_TRAPPED: end_trapped(s, report->trap); break;
-    case ENGINE_HARD_STOP: detail(r, BRU_REASON_TIMEOUT, "stopped at its time limit"); break;
-    case ENGINE_CPU_STOP: detail(r, BRU_REASON_CPU_LIMIT, "stopped at its CPU time limit"); break;
+    case ENGINE_HARD_STOP: detail(r, stop_reason(s), "stopped hard at its limit"); break;
+    case ENGINE_CPU_STOP: detail(r, BRU_REASON_CPU_LIMIT, "stopped hard at its limit"); break;
     default: detail(r, BRU_REASON_INTERRUPTED, "stopped by the host"); break;
     }
     bool alive = report->outcome == ENGINE_RETURNED && report->value == AGENT_REST_DONE &&
@@ -265,17 +271,26 @@ static bool expired(const bru_session *s, uint64_t now) {
     return s->engine.deadline && now >= s->engine.deadline;
 }
 
-/* Which soft stop the engine did in the stretch behind us: it says that, and we know what was
- * due. */
+/* The engine did a soft stop in the stretch behind us; what was due tells which. From here on there
+ * is only the end of the grace: another stop must not strike the report of this one. */
 static void note_soft_stop(bru_session *s, const engine_report *report) {
-    if (!report->soft_fired) return;
-    if (interrupted(s)) s->run.fired_interrupt = true;
-    if (expired(s, clock_monotonic())) s->run.fired_deadline = true;
-    else if (s->limits.cpu_ns != BRU_NO_LIMIT) s->run.fired_cpu = true;
+    if (!report->soft_fired || s->run.stop != STOP_NONE) return;
+    uint64_t now = clock_monotonic(), from = now;
+    if (interrupted(s)) s->run.stop = STOP_INTERRUPT;
+    else if (expired(s, now)) s->run.stop = STOP_DEADLINE, from = s->engine.deadline;
+    else s->run.stop = STOP_CPU;
+    uint64_t end = s->run.acked ? s->run.acked + SESSION_ACK_NS
+                                : sum_or_never(from, s->limits.grace_ns);
+    if (s->run.stop == STOP_DEADLINE || !s->engine.deadline || end < s->engine.deadline)
+        s->engine.deadline = end;
+    s->engine.soft_deadline.count = 0;
+    s->engine.soft_cpu.count = 0;
+    s->engine.soft_interrupt.count = 0;
+    if (s->run.stop == STOP_INTERRUPT) activate(s, true);
 }
 
 static void arm_cpu(bru_session *s) {
-    if (s->limits.cpu_ns == BRU_NO_LIMIT) s->engine.cpu = 0;
+    if (s->limits.cpu_ns == BRU_NO_LIMIT || s->run.stop != STOP_NONE) s->engine.cpu = 0;
     else if (s->run.cpu_used >= s->limits.cpu_ns) s->engine.cpu = 1;
     else s->engine.cpu = s->limits.cpu_ns - s->run.cpu_used;
 }
@@ -283,9 +298,11 @@ static void arm_cpu(bru_session *s) {
 static bru_status step(bru_session *s, enum agent_op op, const void *bytes, size_t len,
                        engine_report *report, bru_error *err) {
     uint32_t at = 0;
-    bru_status st = session_push(s, &s->image->exports, bytes, len, &at, err);
+    bru_status st = session_push(s, &s->image->exports, bytes, len, &at, report, err);
+    if (st || report->outcome != ENGINE_RETURNED) return st;
+    note_soft_stop(s, report); /* may strike here already: the step meets it */
     uint64_t args[] = { op, at, len };
-    return st ? st : engine_call(s->guest, s->image->exports.step, args, &s->engine, report, err);
+    return engine_call(s->guest, s->image->exports.step, args, &s->engine, report, err);
 }
 
 /* Makes the guest take what ended its wait. */
@@ -310,8 +327,9 @@ static bru_status run_guest(bru_session *s, bru_error *err) {
     uint64_t cpu = clock_thread_cpu();
     bru_status st = go_on(s, &report, err);
     s->run.cpu_used += clock_thread_cpu() - cpu;
-    if (st) {
-        s->phase = PHASE_ENDED;
+    if (st) { /* a program too large for the guest was not begun */
+        bool untouched = s->phase == PHASE_STARTED && instance_state_of(s->guest) == INSTANCE_REST;
+        s->phase = untouched ? PHASE_IDLE : PHASE_ENDED;
         session_run_clear(s);
         return st;
     }
@@ -345,7 +363,10 @@ static uint64_t waits_until(bru_session *s, bool *input) {
     if (s->wait == WAIT_TIME) return s->calls.replies.len ? 0 : s->wake_at;
     wasi_wait_info wait = wasi_wait(s->wasi);
     if (wait.reasons & WASI_WAIT_OUTPUT) return 0; /* was handed out and taken */
-    if (wait.reasons & WASI_WAIT_INPUT) *input = s->run.input_asked;
+    if (wait.reasons & WASI_WAIT_INPUT) {
+        if (!source_wanted(s->input, NULL)) return 0; /* has been given */
+        *input = true;
+    }
     return wait.deadline;
 }
 
@@ -359,16 +380,13 @@ static void cut_wait(bru_session *s) {
 static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru_error *err) {
     uint64_t now = clock_monotonic();
     bool input, due = expired(s, now) || interrupted(s);
-    if (s->phase == PHASE_PARKED && s->wait == WAIT_NONE && !s->run.input_asked) {
-        size_t wanted;
-        s->run.input_asked = source_wanted(s->input, &wanted);
-    }
     uint64_t wake = waits_until(s, &input);
     if (due) {
         if (s->phase == PHASE_PARKED) cut_wait(s);
     } else if (input || wake > now) {
         if (s->engine.deadline && s->engine.deadline < wake) wake = s->engine.deadline;
         *event = (bru_event){ .kind = input ? BRU_EVENT_INPUT : BRU_EVENT_WAIT, .wake_ns = wake };
+        s->run.input_asked = input;
         *has_event = true;
         return BRU_OK;
     }

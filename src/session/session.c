@@ -61,16 +61,16 @@ void session_close_world(bru_session *s) {
 }
 
 bru_status session_push(bru_session *s, const image_exports *exports, const void *bytes, size_t len,
-                        uint32_t *at, bru_error *err) {
-    engine_report report;
+                        uint32_t *at, engine_report *report, bru_error *err) {
     uint64_t args[] = { len };
     if (len > UINT32_MAX)
         return error_set(err, BRU_ELIMIT, "%zu bytes are more than a guest can take", len);
-    bru_status st = engine_call(s->guest, exports->alloc, args, &s->engine, &report, err);
+    bru_status st = engine_call(s->guest, exports->alloc, args, &s->engine, report, err);
     if (st) return st;
-    *at = (uint32_t)report.value;
+    if (report->outcome != ENGINE_RETURNED) return BRU_OK;
+    *at = (uint32_t)report->value;
     void *to = gmem_at(instance_memory(s->guest), *at, len);
-    if (report.outcome != ENGINE_RETURNED || (*at == 0 && len > 0) || !to)
+    if ((*at == 0 && len > 0) || !to)
         return error_set(err, BRU_ELIMIT,
                          "the guest has no memory for %zu bytes: raise the memory limit", len);
     if (len > 0) memcpy(to, bytes, len);
@@ -122,16 +122,20 @@ static bru_status read_control(bru_session *s, bru_error *err) {
     if (!at || c->version != AGENT_PROTOCOL_VERSION || c->size != sizeof *c)
         return error_set(err, BRU_EMISMATCH,
                          "the image's agent speaks another protocol: build the image again");
-    engine_soft soft = { 4, { { c->async_exc, c->soft_exc, false },
-                              { c->trip_one, 1, false },
-                              { c->trip_any, 1, false },
-                              { c->eval_breaker, c->async_bit, true } } };
-    s->engine = (engine_limits){ .grace = s->limits.grace_ns,
-                                 .soft_deadline = soft,
-                                 .soft_cpu = soft,
-                                 .soft_interrupt = soft };
-    s->engine.soft_interrupt.stores[0].value = c->interrupt_exc;
+    s->engine.grace = s->limits.grace_ns;
+    session_arm_soft_stops(s);
     return BRU_OK;
+}
+
+void session_arm_soft_stops(bru_session *s) {
+    const agent_control *c = &s->control;
+    engine_soft soft = { 4,
+                         { { c->async_exc, c->soft_exc, false },
+                           { c->trip_one, 1, false },
+                           { c->trip_any, 1, false },
+                           { c->eval_breaker, c->async_bit, true } } };
+    s->engine.soft_deadline = s->engine.soft_cpu = s->engine.soft_interrupt = soft;
+    s->engine.soft_interrupt.stores[0].value = c->interrupt_exc;
 }
 
 static bru_status make_lock(bru_session *s, bru_error *err) {

@@ -47,6 +47,12 @@ typedef enum session_wait {
     WAIT_TIME  /* for replies, or the time `wake_at` */
 } session_wait;
 
+/* Why a soft stop was made. */
+typedef enum session_stop { STOP_NONE, STOP_DEADLINE, STOP_CPU, STOP_INTERRUPT } session_stop;
+
+/* How much longer a guest may take that has noticed its soft stop and writes its report. */
+#define SESSION_ACK_NS 20000000ull
+
 /* One execution, from start to result. */
 typedef struct session_run {
     uint8_t *frame;            /* what the first step is given; freed once it was made */
@@ -57,7 +63,8 @@ typedef struct session_run {
     uint64_t cpu_used;         /* ns */
     sink_cursor handed;        /* how far the output was handed out */
     bool input_asked;          /* an INPUT event is out */
-    bool fired_deadline, fired_cpu, fired_interrupt; /* soft stops that were done */
+    session_stop stop;         /* the soft stop that was made, if any */
+    uint64_t acked;            /* when the guest noticed it, CLOCK_MONOTONIC ns; 0: not yet */
     buf posted;                /* the last AGENT_POST_RESULT; empty: none */
     bru_result *result;        /* made at the start, so that an end cannot fail */
     bool over;                 /* and filled in: only to be handed out */
@@ -106,14 +113,18 @@ void session_close_world(bru_session *s); /* what was opened of it; once */
 /* Limits with their defaults filled in. */
 bru_limits session_limits(const bru_limits *asked);
 
+/* Lets the engine make soft stops (again). */
+void session_arm_soft_stops(bru_session *s);
+
 /* Whether output is kept for the result or handed out, from now on. */
 void session_collect(bru_session *s, bool collect);
 
-/* Copies `len` bytes to where bru_alloc says, and answers where. At rest.
+/* Copies `len` bytes to where bru_alloc says, and answers where. At rest. If a limit or a trap ends
+ * the guest meanwhile, that is BRU_OK, the report says it, and nothing was copied.
  * BRU_ELIMIT  the guest has no memory for them. */
 BRU_MUST_CHECK bru_status session_push(bru_session *s, const image_exports *exports,
                                        const void *bytes, size_t len, uint32_t *at,
-                                       bru_error *err);
+                                       engine_report *report, bru_error *err);
 
 /* What the functions of brumate/session.h are once their arguments were checked. */
 BRU_MUST_CHECK bru_status session_new(bru_image *image, const bru_session_options *options,

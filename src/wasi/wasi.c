@@ -14,7 +14,8 @@ typedef wasi_err (*wasi_fn)(wasi *w, gmem m, const uint64_t *a);
 static inline door_next run(wasi *w, unsigned number, wasi_fn fn, gmem m, const uint64_t *a,
                             uint64_t *result) {
     if (w->parked != WASI_FN_NONE && w->parked != number) wasi_forget_wait(w);
-    bool cut = w->interrupted && w->op.done == 0;
+    /* A wait for time answers that the time has come: libraries do not pass EINTR on. */
+    bool cut = w->interrupted && w->op.done == 0 && number != WASI_FN_poll_oneoff;
     wasi_err e = cut ? W_EINTR : fn(w, m, a);
     if (e == VFS_WAIT) {
         w->parked = number;

@@ -65,7 +65,7 @@ static outcome look_at_clock(const wasi *w, const subscription *s, uint64_t now,
     if (s->id > 3) return (outcome){ .ready = true, .error = VFS_EINVAL };
     if (s->id > CLOCK_MONO) return (outcome){ .ready = true, .error = VFS_ENOTSUP };
     uint64_t at = due(w, s);
-    if (now >= at) return (outcome){ .ready = true };
+    if (now >= at || w->interrupted) return (outcome){ .ready = true };
     wait->reasons |= WASI_WAIT_TIME;
     if (at < wait->deadline) wait->deadline = at;
     return (outcome){ 0 };
@@ -114,6 +114,7 @@ wasi_err wasi_poll_oneoff(wasi *w, gmem m, const uint64_t *a) {
                                        : look_at_fd(w, &s, &wait);
         if (o.ready) event_put(out + (size_t)ready++ * EVENT, &s, &o);
     }
+    if (ready == 0 && w->interrupted) return W_EINTR;
     if (ready == 0) return wait_for(w, wait.reasons, wait.deadline);
     gmem_put32(m, (uint32_t)a[3], ready);
     return VFS_OK;

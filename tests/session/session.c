@@ -46,10 +46,10 @@ static const struct {
     { "pass", BRU_REASON_COMPLETED, 0, true, "" },
     { "1/0", BRU_REASON_EXCEPTION, 1, true, "ZeroDivisionError" },
     { "f(", BRU_REASON_EXCEPTION, 1, true, "SyntaxError" },
-    { "raise SystemExit(7)", BRU_REASON_EXITED, 7, true, "" },
-    { "raise SystemExit", BRU_REASON_EXITED, 0, true, "" },
-    { "import sys; sys.exit('bye')", BRU_REASON_EXITED, 1, true, "" },
-    { "import sys; sys.exit(256 + 3)", BRU_REASON_EXITED, 3, true, "" },
+    { "raise SystemExit(7)", BRU_REASON_EXITED, 7, true, "SystemExit" },
+    { "raise SystemExit", BRU_REASON_EXITED, 0, true, "SystemExit" },
+    { "import sys; sys.exit('bye')", BRU_REASON_EXITED, 1, true, "SystemExit" },
+    { "import sys; sys.exit(256 + 3)", BRU_REASON_EXITED, 3, true, "SystemExit" },
     { "import os; os._exit(9)", BRU_REASON_EXITED, 9, false, "" },
     { "import os; os.abort()", BRU_REASON_CRASHED, 122, false, "" },
     { "raise KeyboardInterrupt", BRU_REASON_EXCEPTION, 1, true, "KeyboardInterrupt" },
@@ -338,8 +338,8 @@ TEST(a_waiting_session_goes_on_on_another_thread) {
     CHECK_EQ(bru_session_reply(s, id, 1, "there", 5, NULL), BRU_OK);
     pthread_t thread;
     bru_event done = { 0 };
-    job job = { s, &done };
-    REQUIRE(pthread_create(&thread, NULL, next_on_thread, &job) == 0);
+    job work = { s, &done };
+    REQUIRE(pthread_create(&thread, NULL, next_on_thread, &work) == 0);
     pthread_join(thread, NULL);
     REQUIRE(done.kind == BRU_EVENT_DONE);
     CHECK_STR(bru_result_text(done.result, BRU_TEXT_STDOUT, NULL), "b'there'\n");
@@ -451,6 +451,21 @@ TEST(wrong_options_are_refused_with_a_reason) {
         CHECK_EQ(bru_session_new(the_image(), &o, &s, &err), row->want);
         CHECK(s == NULL && err.message[0]);
     }
+}
+
+TEST(a_source_larger_than_the_guest_is_refused_and_the_session_lives) {
+    bru_session *s = session_with(NULL);
+    size_t len = (size_t)200 << 20;
+    char *src = malloc(len);
+    bru_result *r = NULL;
+    bru_error err;
+    REQUIRE(src);
+    memset(src, '\n', len);
+    CHECK_EQ(bru_session_run(s, src, len, NULL, &r, &err), BRU_ELIMIT);
+    CHECK(r == NULL && strstr(err.message, "memory"));
+    free(src);
+    CHECK_RUN(s, "print('on')", "on\n");
+    bru_session_free(s);
 }
 
 TEST(options_of_a_newer_library_are_refused_and_of_an_older_one_taken) {

@@ -16,7 +16,7 @@ def make(job):
     for path in expand(["guest/c/*.c"]):
         objects.append(job.work / (path.stem + ".o"))
         commands.append([compiler, "-std=c11", "-O2", "-Wall", "-Wextra", "-c", "-D_WASI_EMULATED_SIGNAL",
-                         "-D_WASI_EMULATED_GETPID", "-D_WASI_EMULATED_PROCESS_CLOCKS", "-DPy_BUILD_CORE_MODULE=0",
+                         "-D_WASI_EMULATED_GETPID", "-D_WASI_EMULATED_PROCESS_CLOCKS",
                          "-isystem", python / "include", "-I", path.parent, path, "-o", objects[-1]])
     job.run_all(commands)
     exports = ["bru_boot", "bru_alloc", "bru_step", "bru_control"]
