@@ -11,9 +11,11 @@
 #include "internal/pycore_runtime.h"
 #include "internal/pycore_signal.h"
 
+#include <string.h>
+
 /* Checked against: 3.13. To add a version, read there: _Py_HandlePending and what it does with
  * async_exc (ceval_gil.c), _PyErr_CheckSignalsTstate (signalmodule.c), update_refs on immortal objects
- * (gc.c), _Py_SetImmortalUntracked (object.c), the fields of code objects. */
+ * (gc.c), _Py_SetImmortalUntracked (object.c), the fields of code objects, RandomObject. */
 #if PY_VERSION_HEX < 0x030d0000 || PY_VERSION_HEX >= 0x030e0000
 #error "core.c: unchecked CPython version; see the comment above"
 #endif
@@ -163,6 +165,41 @@ void core_pools_pack(void)
 }
 
 #endif
+
+/* _randommodule.c's RandomObject: a Mersenne twister's state. */
+enum { TWISTER_WORDS = 624 };
+typedef struct twister {
+    PyObject_HEAD
+    int index;
+    uint32_t state[TWISTER_WORDS];
+} twister;
+
+static int is_twister(PyObject *op)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    while (type && strcmp(type->tp_name, "_random.Random") != 0)
+        type = type->tp_base;
+    return type && type->tp_basicsize == sizeof(twister);
+}
+
+int core_random_stir(PyObject *random, const unsigned char entropy[16])
+{
+    if (!is_twister(random))
+        return -1;
+    uint64_t a, b;
+    memcpy(&a, entropy, sizeof a);
+    memcpy(&b, entropy + sizeof a, sizeof b);
+    twister *t = (twister *)random;
+    for (int i = 0; i < TWISTER_WORDS; i++) {
+        /* splitmix64, its counter stepped by an odd number that is part of the entropy */
+        uint64_t x = a += b | 1;
+        x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+        t->state[i] ^= (uint32_t)((x ^ (x >> 31)) >> 16);
+    }
+    t->index = TWISTER_WORDS;
+    return 0;
+}
 
 void core_module_clear(PyObject *module)
 {

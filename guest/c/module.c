@@ -335,6 +335,18 @@ static PyObject *py_remember(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *py_stir(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *random;
+    const char *entropy;
+    Py_ssize_t len;
+    if (!PyArg_ParseTuple(args, "Oy#", &random, &entropy, &len))
+        return NULL;
+    return PyBool_FromLong(len >= 16 &&
+                           core_random_stir(random, (const unsigned char *)entropy) == 0);
+}
+
 static PyObject *py_module_clear(PyObject *self, PyObject *arg)
 {
     (void)self;
@@ -357,6 +369,7 @@ static PyMethodDef methods[] = {
     {"exec_flags", py_exec_flags, METH_NOARGS, "the flags of the execution that is open"},
     {"environ", py_environ, METH_NOARGS, "the host's environment, read anew"},
     {"remember", py_remember, METH_VARARGS, "remember(name, source): for tracebacks"},
+    {"stir", py_stir, METH_VARARGS, "stir(random, entropy): reseed fast; False if it cannot"},
     {"module_clear", py_module_clear, METH_O, "empty a module as at a program's end"},
     {NULL, NULL, 0, NULL},
 };

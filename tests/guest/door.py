@@ -106,6 +106,7 @@ def _module():
     module.loop_used = lambda: setattr(door, "loop_used", True)
     module.exec_flags = lambda: door.flags
     module.environ = lambda: [b"%s=%s" % item for item in os.environb.items()]
+    module.stir = lambda random, entropy: False
     module.remember = _remember
     module.module_clear = lambda module: vars(module).clear()
     return module

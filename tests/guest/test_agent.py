@@ -402,6 +402,29 @@ class Stops(AgentTest):
         self.assertEqual(door.names["r"], "cleaned")
 
 
+class Life(AgentTest):
+    def test_an_instance_has_entropy_and_environment_of_its_own(self):
+        import random
+        life = door.agent.life
+        self.addCleanup(life._randoms.clear)
+        life._randoms.append(random._inst)
+        state = random.getstate()
+        first = random.random()
+        random.setstate(state)
+        os.environb[b"OF_THIS_INSTANCE"] = b"1=2"
+        real, life.environ = life.environ, lambda: [b"OF_THIS_INSTANCE=1=2", b"", b"=x", b"none"]
+        kept = dict(os.environ._data)
+        try:
+            life.wake()
+            self.assertNotEqual(random.random(), first)
+            self.assertEqual(dict(os.environ), {"OF_THIS_INSTANCE": "1=2"})
+        finally:
+            life.environ = real
+            os.environ._data.clear()
+            os.environ._data.update(kept)
+            del os.environ["OF_THIS_INSTANCE"]
+
+
 class Console(AgentTest):
     def setUp(self):
         super().setUp()

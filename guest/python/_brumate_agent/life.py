@@ -12,7 +12,7 @@ import sys
 import tracemalloc  # for warnings about coroutines that were never awaited
 import warnings
 
-from _brumate import environ
+from _brumate import environ, stir
 
 from _brumate_agent import loops
 
@@ -37,7 +37,6 @@ REHEARSAL = [
 _environ = os.environ
 _encoded = environ()
 _randoms = []
-_inst = random._inst
 _urandom = os.urandom
 
 
@@ -79,15 +78,15 @@ def rehearsed():
         tempfile._name_sequence = tempfile.tempdir = None
     loops.renew()
     loops._abandoned.clear()
-    _randoms.extend(one for one in gc.get_objects()
-                    if type(one) is random.Random and one is not _inst)
+    _randoms.extend(one for one in gc.get_objects() if type(one) is random.Random)
 
 
 def wake():
     """The first thing in an instance: entropy, environment, of its own."""
-    _inst.seed(int.from_bytes(_urandom(16)))
     for one in _randoms:
-        one.seed(int.from_bytes(_urandom(16)))
+        entropy = _urandom(16)
+        if not stir(one, entropy):
+            one.seed(int.from_bytes(entropy))
     now = environ()
     if now == _encoded:
         return
