@@ -283,7 +283,7 @@ static vfs_err op_rename(vfs_fs *fs, vfs_node *from_dir, const char *from, size_
 
 static void op_close(vfs_fs *fs, void *file) {
     hostfile *f = file;
-    if (f->fd >= 0) os_close(f->fd);
+    if (f->fd >= 0) os_fd_close(f->fd);
     buf_free(&f->names);
     buf_free(&f->offsets);
     mem_free(f);
@@ -361,7 +361,7 @@ static vfs_err op_resize(vfs_fs *fs, void *file, uint64_t size) {
 
 static vfs_err op_allocate(vfs_fs *fs, void *file, uint64_t at, uint64_t len) {
     if (at + len > hostfs_of(fs)->max_write) return VFS_EFBIG;
-    return err_of(os_allocate(((hostfile *)file)->fd, at, len));
+    return err_of(os_fd_allocate(((hostfile *)file)->fd, at, len));
 }
 
 static vfs_err op_sync(vfs_fs *fs, void *file) {

@@ -137,14 +137,14 @@ static vfs_err load_data(reader *r, memnode *n) {
     uint32_t count = (uint32_t)take_number(r, 4);
     vfs_err e = r->ok ? data_resize(r->tree, &n->file, size) : VFS_EINVAL;
     for (uint32_t i = 0; !e && i < count; i++) {
-        uint64_t place = take_number(r, 4);
-        if (!r->ok || place < next || place * BLOCK_SIZE >= size) return VFS_EINVAL;
-        size_t len = block_len(&n->file, place), done = 0;
+        uint64_t where = take_number(r, 4);
+        if (!r->ok || where < next || where * BLOCK_SIZE >= size) return VFS_EINVAL;
+        size_t len = block_len(&n->file, where), done = 0;
         const uint8_t *bytes = take(r, len);
         if (!bytes) return VFS_EINVAL;
-        e = data_write(r->tree, &n->file, place * BLOCK_SIZE, bytes, len, &done);
+        e = data_write(r->tree, &n->file, where * BLOCK_SIZE, bytes, len, &done);
         if (!e && done < len) e = VFS_ENOSPC;
-        next = place + 1;
+        next = where + 1;
     }
     return e;
 }

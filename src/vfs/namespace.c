@@ -51,12 +51,18 @@ static bru_status mount_folder(vfs *v, const char *path, size_t len, walked *w, 
     vfs_fs *root = v->mounts[0].fs;
     char *folder = mem_copy(path, len);
     if (!folder) return error_set(err, BRU_ENOMEM, "%s: no memory", path);
+    bru_status fixed = BRU_OK;
     vfs_err e = walk(v, NULL, folder, len, WALK_FOLLOW, w);
     bool ours = !e && w->node.mount == &v->mounts[0];
-    if (root->ops == &memtree_ops && (e == VFS_ENOENT || ours) && !memtree_fix(root, folder, NULL) &&
-        e)
-        e = walk(v, NULL, folder, len, WALK_FOLLOW, w);
+    if (root->ops == &memtree_ops && (e == VFS_ENOENT || ours)) {
+        fixed = memtree_fix(root, folder, err);
+        if (!fixed && e) e = walk(v, NULL, folder, len, WALK_FOLLOW, w);
+    }
     mem_free(folder);
+    if (fixed == BRU_ENOMEM || fixed == BRU_ELIMIT) {
+        if (!e) walk_end(w);
+        return fixed;
+    }
     if (e == VFS_ENOENT || e == VFS_ENOTDIR)
         return error_set(err, BRU_EINVAL, "%s: there is no folder to mount it in", path);
     if (e) return vfs_error(err, e, path);
