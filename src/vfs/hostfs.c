@@ -467,6 +467,7 @@ bru_status hostfs_open(const char *path, const hostfs_options *opt, vfs_fs **out
     int e = os_root_open(path, &h->root, leaf);
     if (e == -ENXIO) st = error_set(err, BRU_EINVAL, "%s: neither a folder nor a regular file", path);
     else if (e) st = error_errno(err, -e, "%s: cannot be mounted", path);
+    if (opt->by_parts) h->root.by_parts = true;
     if (!st && node_new("", 0, leaf, strlen(leaf), &h->root_node))
         st = error_set(err, BRU_ENOMEM, "%s: no memory", path);
     if (st) fs_unref(&h->fs);
