@@ -7,26 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STDLIB L"/lib/python3." Py_STRINGIFY_L(PY_MINOR_VERSION)
-#define Py_STRINGIFY_L(x) Py_STRINGIFY_L2(x)
-#define Py_STRINGIFY_L2(x) L## #x
+#define STDLIB       L"/lib/python3." WIDE(PY_MINOR_VERSION)
+#define WIDE(x)      WIDE_TEXT(x)
+#define WIDE_TEXT(x) L## #x
 
-/* Free memory left in the heap, and of its beginning, how much may be dirty from boot. */
+/* Free memory left in the heap. */
 enum { HEADROOM = 4 << 20 };
 /* Below this, nothing of the guest's stack is in use while boot_settle() runs. */
 enum { STACK_SLACK = 16 << 10 };
 
-static void post_failure(const char *what, const char *why)
-{
+static void post_failure(const char *what, const char *why) {
     char text[1024];
     int len = snprintf(text, sizeof text, "%s: %s", what, why ? why : "no reason given");
-    if (len > (int)sizeof text - 1)
-        len = sizeof text - 1;
+    if (len > (int)sizeof text - 1) len = sizeof text - 1;
     module_post(AGENT_POST_FAILURE, text, (size_t)(len < 0 ? 0 : len));
 }
 
-void boot_failed(const char *what)
-{
+void boot_failed(const char *what) {
     PyObject *exc = PyErr_GetRaisedException();
     PyObject *text = exc ? PyObject_Repr(exc) : NULL;
     const char *why = text ? PyUnicode_AsUTF8(text) : NULL;
@@ -36,8 +33,7 @@ void boot_failed(const char *what)
     PyErr_Clear();
 }
 
-static PyStatus preconfigure(void)
-{
+static PyStatus preconfigure(void) {
     PyPreConfig pre;
     PyPreConfig_InitIsolatedConfig(&pre);
     pre.utf8_mode = 1;
@@ -45,17 +41,24 @@ static PyStatus preconfigure(void)
 }
 
 /* Every path is given, so nothing is searched for on disk. */
-static PyStatus configure(PyConfig *config)
-{
-    const struct { wchar_t **field; const wchar_t *value; } strings[] = {
-        {&config->home, L"/"},           {&config->prefix, L"/"},
-        {&config->exec_prefix, L"/"},    {&config->base_prefix, L"/"},
-        {&config->base_exec_prefix, L"/"}, {&config->executable, L""},
-        {&config->base_executable, L""}, {&config->program_name, L""},
-        {&config->stdlib_dir, STDLIB},   {&config->stdio_encoding, L"utf-8"},
-        {&config->stdio_errors, L"strict"},
+static PyStatus configure(PyConfig *config) {
+    const struct {
+        wchar_t **field;
+        const wchar_t *value;
+    } strings[] = {
+        { &config->home, L"/" },
+        { &config->prefix, L"/" },
+        { &config->exec_prefix, L"/" },
+        { &config->base_prefix, L"/" },
+        { &config->base_exec_prefix, L"/" },
+        { &config->executable, L"" },
+        { &config->base_executable, L"" },
+        { &config->program_name, L"" },
+        { &config->stdlib_dir, STDLIB },
+        { &config->stdio_encoding, L"utf-8" },
+        { &config->stdio_errors, L"strict" },
     };
-    static const wchar_t *const paths[] = {L"", STDLIB, STDLIB L"/site-packages"};
+    static const wchar_t *const paths[] = { L"", STDLIB, STDLIB L"/site-packages" };
     PyStatus status = PyStatus_Ok();
     for (size_t i = 0; i < sizeof strings / sizeof *strings && !PyStatus_Exception(status); i++)
         status = PyConfig_SetString(config, strings[i].field, strings[i].value);
@@ -76,8 +79,7 @@ static PyStatus configure(PyConfig *config)
     return status;
 }
 
-int boot_python(void)
-{
+int boot_python(void) {
     PyConfig config;
     PyStatus status = preconfigure();
     if (PyStatus_Exception(status)) {
@@ -87,31 +89,26 @@ int boot_python(void)
     PyImport_AppendInittab("_brumate", module_init);
     PyConfig_InitIsolatedConfig(&config);
     status = configure(&config);
-    if (!PyStatus_Exception(status))
-        status = Py_InitializeFromConfig(&config);
+    if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
     PyConfig_Clear(&config);
     if (PyStatus_Exception(status)) {
         post_failure("starting Python", status.err_msg);
         return -1;
     }
     /* The working folder of user code; without one the root will do. */
-    if (chdir("/data") < 0)
-        (void)chdir("/");
+    if (chdir("/data") < 0) (void)chdir("/");
     return 0;
 }
 
 /* The stack lies at the bottom of memory, growing down to address 0. */
-static void stack_clear(void)
-{
+static void stack_clear(void) {
     char here;
     uintptr_t top = (uintptr_t)&here;
-    if (top > STACK_SLACK + 1024)
-        memset((void *)1024, 0, top - STACK_SLACK - 1024);
+    if (top > STACK_SLACK + 1024) memset((void *)1024, 0, top - STACK_SLACK - 1024);
 }
 
 /* Uses up the free chunks of the C heap that lie below `bound`. What they held is cleared. */
-static void heap_pack(const char *bound)
-{
+static void heap_pack(const char *bound) {
     for (size_t size = (size_t)1 << 20; size >= 16; size -= size / 4 + 8) {
         char *chunk = malloc(size);
         while (chunk && chunk < bound) {
@@ -122,8 +119,7 @@ static void heap_pack(const char *bound)
     }
 }
 
-void boot_settle(void)
-{
+void boot_settle(void) {
     PyGC_Collect();
     core_immortalise();
     PyObject *gc = PyImport_ImportModule("gc");

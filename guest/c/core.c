@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* Checked against: 3.13. To add a version, read there: _Py_HandlePending and what it does with
- * async_exc (ceval_gil.c), _PyErr_CheckSignalsTstate (signalmodule.c), update_refs on immortal objects
- * (gc.c), _Py_SetImmortalUntracked (object.c), the fields of code objects, RandomObject. */
+ * async_exc (ceval_gil.c), _PyErr_CheckSignalsTstate (signalmodule.c), update_refs on immortal
+ * objects (gc.c), _Py_SetImmortalUntracked (object.c), the fields of code objects, RandomObject. */
 #if PY_VERSION_HEX < 0x030d0000 || PY_VERSION_HEX >= 0x030e0000
 #error "core.c: unchecked CPython version; see the comment above"
 #endif
@@ -26,13 +26,11 @@
 /* A signal that neither CPython nor wasi-libc's emulation ever raises carries the stop. */
 enum { TRIP_SIGNAL = Py_NSIG - 1 };
 
-void core_stop_handle(PyObject *on_trip)
-{
+void core_stop_handle(PyObject *on_trip) {
     Py_XSETREF(_PyRuntime.signals.handlers[TRIP_SIGNAL].func, Py_NewRef(on_trip));
 }
 
-void core_stop_publish(agent_control *control)
-{
+void core_stop_publish(agent_control *control) {
     PyThreadState *state = PyThreadState_Get();
     struct _signals_runtime_state *signals = &_PyRuntime.signals;
     control->eval_breaker = (uint32_t)(uintptr_t)&state->eval_breaker;
@@ -42,12 +40,10 @@ void core_stop_publish(agent_control *control)
     control->trip_any = (uint32_t)(uintptr_t)&signals->is_tripped;
 }
 
-PyObject *core_stop_take(void)
-{
+PyObject *core_stop_take(void) {
     PyThreadState *state = PyThreadState_Get();
     PyObject *type = state->async_exc;
-    if (!type && !_PyRuntime.signals.handlers[TRIP_SIGNAL].tripped)
-        return NULL;
+    if (!type && !_PyRuntime.signals.handlers[TRIP_SIGNAL].tripped) return NULL;
     /* The type is immortal: no reference to give back. */
     state->async_exc = NULL;
     _Py_unset_eval_breaker_bit(state, _PY_ASYNC_EXCEPTION_BIT);
@@ -62,11 +58,9 @@ typedef struct worklist {
     int failed;
 } worklist;
 
-static int mark(PyObject *op, void *arg)
-{
+static int mark(PyObject *op, void *arg) {
     worklist *todo = arg;
-    if (!op || _Py_IsImmortal(op))
-        return 0;
+    if (!op || _Py_IsImmortal(op)) return 0;
     if (todo->len == todo->room) {
         size_t room = todo->room ? 2 * todo->room : 1u << 16;
         PyObject **items = realloc(todo->items, room * sizeof(PyObject *));
@@ -83,8 +77,7 @@ static int mark(PyObject *op, void *arg)
 }
 
 /* Code objects have no tp_traverse. */
-static void mark_code(PyCodeObject *code, worklist *todo)
-{
+static void mark_code(PyCodeObject *code, worklist *todo) {
     mark(code->co_consts, todo);
     mark(code->co_names, todo);
     mark(code->co_exceptiontable, todo);
@@ -96,8 +89,7 @@ static void mark_code(PyCodeObject *code, worklist *todo)
     mark(code->co_linetable, todo);
 }
 
-static void follow(worklist *todo)
-{
+static void follow(worklist *todo) {
     while (todo->len) {
         PyObject *op = todo->items[--todo->len];
         mark((PyObject *)Py_TYPE(op), todo);
@@ -109,83 +101,69 @@ static void follow(worklist *todo)
 }
 
 /* Static types are immortal from the start, what they hold is not. */
-static int root(PyObject *op, void *arg)
-{
+static int root(PyObject *op, void *arg) {
     mark(op, arg);
     if (_Py_IsImmortal(op) && PyObject_IS_GC(op) && Py_TYPE(op)->tp_traverse)
         Py_TYPE(op)->tp_traverse(op, mark, arg);
     return 1;
 }
 
-void core_immortalise(void)
-{
-    worklist todo = {NULL, 0, 0, 0};
+void core_immortalise(void) {
+    worklist todo = { NULL, 0, 0, 0 };
     PyUnstable_GC_VisitObjects(root, &todo);
     follow(&todo);
     /* Interned strings that only C code or static types hold. */
     PyObject *interned = _Py_INTERP_CACHED_OBJECT(PyInterpreterState_Get(), interned_strings);
     Py_ssize_t at = 0;
     PyObject *key, *value;
-    while (interned && PyDict_Next(interned, &at, &key, &value))
-        mark(key, &todo);
+    while (interned && PyDict_Next(interned, &at, &key, &value)) mark(key, &todo);
     free(todo.items);
 }
 
 #ifdef WITH_PYMALLOC
 
 /* Whether `block`, just allocated, is the first one of a pool that was free before. */
-static int pool_was_free(const void *block)
-{
+static int pool_was_free(const void *block) {
     const struct pool_header *pool =
         (const struct pool_header *)((uintptr_t)block & ~(uintptr_t)POOL_SIZE_MASK);
     return pool->ref.count == 1;
 }
 
-void core_pools_pack(void)
-{
+void core_pools_pack(void) {
     struct _obmalloc_mgmt *mgmt = &PyInterpreterState_Get()->obmalloc->mgmt;
     /* Free pools first, until a new arena is begun; then, per size class, free blocks. */
     size_t arenas = mgmt->narenas_currently_allocated;
     while (mgmt->narenas_currently_allocated == arenas) {
-        if (!PyObject_Malloc(SMALL_REQUEST_THRESHOLD))
-            return;
+        if (!PyObject_Malloc(SMALL_REQUEST_THRESHOLD)) return;
     }
     for (size_t size = ALIGNMENT; size <= SMALL_REQUEST_THRESHOLD; size += ALIGNMENT) {
         void *block = PyObject_Malloc(size);
-        while (block && !pool_was_free(block))
-            block = PyObject_Malloc(size);
+        while (block && !pool_was_free(block)) block = PyObject_Malloc(size);
         PyObject_Free(block);
     }
 }
 
 #else
 
-void core_pools_pack(void)
-{
-}
+void core_pools_pack(void) {}
 
 #endif
 
 /* _randommodule.c's RandomObject: a Mersenne twister's state. */
 enum { TWISTER_WORDS = 624 };
 typedef struct twister {
-    PyObject_HEAD
-    int index;
+    PyObject_HEAD int index;
     uint32_t state[TWISTER_WORDS];
 } twister;
 
-static int is_twister(PyObject *op)
-{
+static int is_twister(PyObject *op) {
     PyTypeObject *type = Py_TYPE(op);
-    while (type && strcmp(type->tp_name, "_random.Random") != 0)
-        type = type->tp_base;
+    while (type && strcmp(type->tp_name, "_random.Random") != 0) type = type->tp_base;
     return type && type->tp_basicsize == sizeof(twister);
 }
 
-int core_random_stir(PyObject *random, const unsigned char entropy[16])
-{
-    if (!is_twister(random))
-        return -1;
+int core_random_stir(PyObject *random, const unsigned char entropy[16]) {
+    if (!is_twister(random)) return -1;
     uint64_t a, b;
     memcpy(&a, entropy, sizeof a);
     memcpy(&b, entropy + sizeof a, sizeof b);
@@ -201,7 +179,6 @@ int core_random_stir(PyObject *random, const unsigned char entropy[16])
     return 0;
 }
 
-void core_module_clear(PyObject *module)
-{
+void core_module_clear(PyObject *module) {
     _PyModule_Clear(module);
 }

@@ -3,6 +3,7 @@
 
 #include "core.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <wasi/libc-environ.h>
 
@@ -28,30 +29,23 @@ static struct {
 
 static agent_wait waits[WAITS_MAX];
 
-int module_post(uint32_t kind, const void *bytes, size_t len)
-{
-    if (guest.quiet)
-        return 0;
+int module_post(uint32_t kind, const void *bytes, size_t len) {
+    if (guest.quiet) return 0;
     return door_post(kind, bytes, (uint32_t)len);
 }
 
 /* A new reference to the UTF-8 of `text`, or NULL with an exception. */
-static PyObject *encode(PyObject *text)
-{
-    if (!text)
-        return PyBytes_FromStringAndSize(NULL, 0);
+static PyObject *encode(PyObject *text) {
+    if (!text) return PyBytes_FromStringAndSize(NULL, 0);
     return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
 }
 
-int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, PyObject *traceback)
-{
-    if (!guest.open)
-        return 0;
-    PyObject *part[3] = {encode(type), encode(text), encode(traceback)};
+int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, PyObject *traceback) {
+    if (!guest.open) return 0;
+    PyObject *part[3] = { encode(type), encode(text), encode(traceback) };
     int done = -1;
     char *buffer = NULL;
-    if (!part[0] || !part[1] || !part[2])
-        goto out;
+    if (!part[0] || !part[1] || !part[2]) goto out;
     agent_result_header head = {
         .end = end,
         .code = code,
@@ -61,8 +55,7 @@ int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, Py
     };
     size_t len = sizeof head + head.type_len + head.text_len + head.traceback_len;
     buffer = malloc(len);
-    if (!buffer)
-        goto out;
+    if (!buffer) goto out;
     memcpy(buffer, &head, sizeof head);
     char *at = buffer + sizeof head;
     for (int i = 0; i < 3; i++) {
@@ -74,45 +67,47 @@ int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, Py
     done = 0;
 out:
     free(buffer);
-    for (int i = 0; i < 3; i++)
-        Py_XDECREF(part[i]);
-    if (done)
-        PyErr_Clear();
+    for (int i = 0; i < 3; i++) Py_XDECREF(part[i]);
+    if (done) PyErr_Clear();
     return done;
 }
 
 /* A list of the lines of `source`, each with its end of line; NULL with an exception. */
-static PyObject *split(const char *source, size_t len)
-{
+static PyObject *split(const char *source, size_t len) {
     PyObject *list = PyList_New(0);
     const char *end = source + len;
     while (list && source < end) {
         const char *stop = memchr(source, '\n', (size_t)(end - source));
         const char *next = stop ? stop + 1 : end;
         PyObject *line = PyUnicode_DecodeUTF8(source, next - source, "replace");
-        if (!line || PyList_Append(list, line) < 0)
-            Py_CLEAR(list);
+        if (!line || PyList_Append(list, line) < 0) Py_CLEAR(list);
         Py_XDECREF(line);
         source = next;
     }
     return list;
 }
 
-static void sources_drop(void)
-{
+/* Whether a younger source than the oldest has its name. */
+static bool sources_shadowed(void) {
+    PyObject *name = sources.name[sources.first];
+    for (unsigned i = 1; i < sources.count; i++)
+        if (PyUnicode_Compare(sources.name[(sources.first + i) % SOURCES_KEPT], name) == 0)
+            return true;
+    return false;
+}
+
+static void sources_drop(void) {
     unsigned i = sources.first;
+    if (!sources_shadowed() && PyDict_DelItem(guest.lines, sources.name[i]) < 0)
+        PyErr_Clear(); /* the guest cleared its cache */
     sources.first = (i + 1) % SOURCES_KEPT;
     sources.count--;
     sources.bytes -= sources.len[i];
-    if (PyDict_DelItem(guest.lines, sources.name[i]) < 0)
-        PyErr_Clear(); /* the guest cleared its cache, or the name came twice */
     Py_CLEAR(sources.name[i]);
 }
 
-void module_remember(PyObject *name, const char *source, size_t len)
-{
-    if (!guest.lines)
-        return;
+void module_remember(PyObject *name, const char *source, size_t len) {
+    if (!guest.lines) return;
     while (sources.count && (sources.count == SOURCES_KEPT || sources.bytes + len > SOURCES_BYTES))
         sources_drop();
     PyObject *lines = split(source, len);
@@ -128,17 +123,13 @@ void module_remember(PyObject *name, const char *source, size_t len)
     PyErr_Clear();
 }
 
-void module_forget(PyObject *name)
-{
-    if (!sources.count)
-        return;
+void module_forget(PyObject *name) {
+    if (!sources.count) return;
     unsigned last = (sources.first + sources.count - 1) % SOURCES_KEPT;
-    if (sources.name[last] != name)
-        return;
+    if (sources.name[last] != name) return;
     sources.count--;
     sources.bytes -= sources.len[last];
-    if (PyDict_DelItem(guest.lines, name) < 0)
-        PyErr_Clear();
+    if (PyDict_DelItem(guest.lines, name) < 0) PyErr_Clear();
     Py_CLEAR(sources.name[last]);
 }
 
@@ -146,133 +137,106 @@ void module_forget(PyObject *name)
 
 /* CPython raises an asynchronous exception as a bare type: here it gets its message, and is noted,
  * since a task may swallow it. */
-static int stop_init(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static int stop_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     PyTypeObject *base = Py_TYPE(self)->tp_base;
     PyObject *given = args;
     if (PyTuple_GET_SIZE(args) == 0 && (PyObject *)Py_TYPE(self) == guest.soft_type) {
         given = Py_BuildValue("(s)", "the time limit was reached");
-        if (!given)
-            return -1;
+        if (!given) return -1;
     }
     int failed = base->tp_init(self, given, kwargs);
-    if (given != args)
-        Py_DECREF(given);
+    if (given != args) Py_DECREF(given);
     Py_XSETREF(guest.struck, Py_NewRef(self));
     return failed;
 }
 
 static PyTypeObject soft_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "TimeLimit",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "TimeLimit",
     .tp_doc = "The time limit of this execution was reached. Not an Exception: do not catch it.",
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_init = stop_init,
 };
 
 static PyTypeObject interrupt_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "KeyboardInterrupt",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "KeyboardInterrupt",
     .tp_doc = "The host interrupted this execution.",
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_init = stop_init,
 };
 
 /* Called by CPython where C code polls for signals. */
-static PyObject *on_trip(PyObject *self, PyObject *args)
-{
+static PyObject *on_trip(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     PyObject *type = core_stop_take();
-    if (!type)
-        Py_RETURN_NONE; /* bytecode was first */
+    if (!type) Py_RETURN_NONE; /* bytecode was first */
     PyErr_SetNone(type);
     return NULL;
 }
 
 /* --- functions --- */
 
-static PyObject *py_post(PyObject *self, PyObject *args)
-{
+static PyObject *py_post(PyObject *self, PyObject *args) {
     (void)self;
     unsigned kind;
     Py_buffer bytes;
-    if (!PyArg_ParseTuple(args, "Iy*", &kind, &bytes))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "Iy*", &kind, &bytes)) return NULL;
     int answer = module_post(kind, bytes.buf, (size_t)bytes.len);
     PyBuffer_Release(&bytes);
     return PyLong_FromLong(answer);
 }
 
-static PyObject *take(int32_t len)
-{
-    if (len <= 0)
-        return PyBytes_FromStringAndSize(NULL, 0);
+static PyObject *take(int32_t len) {
+    if (len <= 0) return PyBytes_FromStringAndSize(NULL, 0);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, len);
-    if (!bytes)
-        return NULL;
+    if (!bytes) return NULL;
     int32_t got = door_take(PyBytes_AS_STRING(bytes), (uint32_t)len);
-    if (got < 0 || got > len)
-        got = 0;
-    if (got != len)
-        _PyBytes_Resize(&bytes, got);
+    if (got < 0 || got > len) got = 0;
+    if (got != len) _PyBytes_Resize(&bytes, got);
     return bytes;
 }
 
-static PyObject *py_take(PyObject *self, PyObject *arg)
-{
+static PyObject *py_take(PyObject *self, PyObject *arg) {
     (void)self;
     long len = PyLong_AsLong(arg);
-    if (len == -1 && PyErr_Occurred())
-        return NULL;
+    if (len == -1 && PyErr_Occurred()) return NULL;
     return take((int32_t)len);
 }
 
-static PyObject *py_wait(PyObject *self, PyObject *arg)
-{
+static PyObject *py_wait(PyObject *self, PyObject *arg) {
     (void)self;
     long long wake_at = PyLong_AsLongLong(arg);
-    if (wake_at == -1 && PyErr_Occurred())
-        return NULL;
+    if (wake_at == -1 && PyErr_Occurred()) return NULL;
     int32_t len = guest.quiet ? 0 : door_wait(wake_at);
     if (PyErr_CheckSignals() < 0) /* a stop that came while parked */
         return NULL;
     return take(len);
 }
 
-static PyObject *py_soft_ack(PyObject *self, PyObject *args)
-{
+static PyObject *py_soft_ack(PyObject *self, PyObject *args) {
     (void)self, (void)args;
-    if (!guest.quiet)
-        door_soft_ack();
+    if (!guest.quiet) door_soft_ack();
     Py_RETURN_NONE;
 }
 
-static PyObject *py_result(PyObject *self, PyObject *args)
-{
+static PyObject *py_result(PyObject *self, PyObject *args) {
     (void)self;
     unsigned end;
     int code;
     PyObject *type, *text, *traceback;
-    if (!PyArg_ParseTuple(args, "IiUUU", &end, &code, &type, &text, &traceback))
-        return NULL;
-    if (module_result(end, code, type, text, traceback) < 0)
-        return PyErr_NoMemory();
+    if (!PyArg_ParseTuple(args, "IiUUU", &end, &code, &type, &text, &traceback)) return NULL;
+    if (module_result(end, code, type, text, traceback) < 0) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
-static PyObject *py_rest(PyObject *self, PyObject *args)
-{
+static PyObject *py_rest(PyObject *self, PyObject *args) {
     (void)self;
     long long wake_at;
     unsigned calls;
     Py_buffer fds;
-    if (!PyArg_ParseTuple(args, "LIy*", &wake_at, &calls, &fds))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "LIy*", &wake_at, &calls, &fds)) return NULL;
     size_t count = (size_t)fds.len / sizeof(agent_wait);
-    if (count > WAITS_MAX)
-        count = WAITS_MAX;
-    if (count)
-        memcpy(waits, fds.buf, count * sizeof(agent_wait));
+    if (count > WAITS_MAX) count = WAITS_MAX;
+    if (count) memcpy(waits, fds.buf, count * sizeof(agent_wait));
     PyBuffer_Release(&fds);
     guest.control.wake_at = (uint64_t)wake_at;
     guest.control.calls_pending = calls;
@@ -280,126 +244,109 @@ static PyObject *py_rest(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *py_struck(PyObject *self, PyObject *args)
-{
+static PyObject *py_struck(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     PyObject *exc = guest.struck;
     guest.struck = NULL;
     return exc ? exc : Py_NewRef(Py_None);
 }
 
-static PyObject *py_settle(PyObject *self, PyObject *args)
-{
+static PyObject *py_settle(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     core_stop_take();
     Py_RETURN_NONE;
 }
 
-static PyObject *py_loop_used(PyObject *self, PyObject *args)
-{
+static PyObject *py_loop_used(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     guest.loop_used = 1;
     Py_RETURN_NONE;
 }
 
-static PyObject *py_exec_flags(PyObject *self, PyObject *args)
-{
+static PyObject *py_exec_flags(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     return PyLong_FromUnsignedLong(guest.flags);
 }
 
-static PyObject *py_environ(PyObject *self, PyObject *args)
-{
+static PyObject *py_environ(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     __wasilibc_deinitialize_environ();
     __wasilibc_ensure_environ();
     PyObject *list = PyList_New(0);
     for (char **e = __wasilibc_get_environ(); list && e && *e; e++) {
         PyObject *item = PyBytes_FromString(*e);
-        if (!item || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
     return list;
 }
 
-static PyObject *py_remember(PyObject *self, PyObject *args)
-{
+static PyObject *py_remember(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *name;
     const char *source;
     Py_ssize_t len;
-    if (!PyArg_ParseTuple(args, "Us#", &name, &source, &len))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "Us#", &name, &source, &len)) return NULL;
     module_remember(name, source, (size_t)len);
     Py_RETURN_NONE;
 }
 
-static PyObject *py_stir(PyObject *self, PyObject *args)
-{
+static PyObject *py_stir(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *random;
     const char *entropy;
     Py_ssize_t len;
-    if (!PyArg_ParseTuple(args, "Oy#", &random, &entropy, &len))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "Oy#", &random, &entropy, &len)) return NULL;
     return PyBool_FromLong(len >= 16 &&
                            core_random_stir(random, (const unsigned char *)entropy) == 0);
 }
 
-static PyObject *py_module_clear(PyObject *self, PyObject *arg)
-{
+static PyObject *py_module_clear(PyObject *self, PyObject *arg) {
     (void)self;
-    if (!PyModule_Check(arg))
-        return PyErr_Format(PyExc_TypeError, "a module is needed");
+    if (!PyModule_Check(arg)) return PyErr_Format(PyExc_TypeError, "a module is needed");
     core_module_clear(arg);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"post", py_post, METH_VARARGS, "post(kind, data): hand the host a message"},
-    {"wait", py_wait, METH_O, "wait(ns): park until replies are there or the time is; the replies"},
-    {"take", py_take, METH_O, "take(len): the replies that post() announced"},
-    {"soft_ack", py_soft_ack, METH_NOARGS, "ask for the extension to report a soft stop"},
-    {"result", py_result, METH_VARARGS, "result(end, code, type, text, traceback)"},
-    {"rest", py_rest, METH_VARARGS, "rest(ns, calls, fds): publish what is waited for"},
-    {"struck", py_struck, METH_NOARGS, "the stop's exception raised since the last call, or None"},
-    {"settle", py_settle, METH_NOARGS, "forget a stop that has not struck yet"},
-    {"loop_used", py_loop_used, METH_NOARGS, "the agent's loop has work left by plain code"},
-    {"exec_flags", py_exec_flags, METH_NOARGS, "the flags of the execution that is open"},
-    {"environ", py_environ, METH_NOARGS, "the host's environment, read anew"},
-    {"remember", py_remember, METH_VARARGS, "remember(name, source): for tracebacks"},
-    {"stir", py_stir, METH_VARARGS, "stir(random, entropy): reseed fast; False if it cannot"},
-    {"module_clear", py_module_clear, METH_O, "empty a module as at a program's end"},
-    {NULL, NULL, 0, NULL},
+    { "post", py_post, METH_VARARGS, "post(kind, data): hand the host a message" },
+    { "wait", py_wait, METH_O,
+      "wait(ns): park until replies are there or the time is; the replies" },
+    { "take", py_take, METH_O, "take(len): the replies that post() announced" },
+    { "soft_ack", py_soft_ack, METH_NOARGS, "ask for the extension to report a soft stop" },
+    { "result", py_result, METH_VARARGS, "result(end, code, type, text, traceback)" },
+    { "rest", py_rest, METH_VARARGS, "rest(ns, calls, fds): publish what is waited for" },
+    { "struck", py_struck, METH_NOARGS,
+      "the stop's exception raised since the last call, or None" },
+    { "settle", py_settle, METH_NOARGS, "forget a stop that has not struck yet" },
+    { "loop_used", py_loop_used, METH_NOARGS, "the agent's loop has work left by plain code" },
+    { "exec_flags", py_exec_flags, METH_NOARGS, "the flags of the execution that is open" },
+    { "environ", py_environ, METH_NOARGS, "the host's environment, read anew" },
+    { "remember", py_remember, METH_VARARGS, "remember(name, source): for tracebacks" },
+    { "stir", py_stir, METH_VARARGS, "stir(random, entropy): reseed fast; False if it cannot" },
+    { "module_clear", py_module_clear, METH_O, "empty a module as at a program's end" },
+    { NULL, NULL, 0, NULL },
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_brumate",
-    .m_doc = "The door to the host; for the agent.",
-    .m_size = -1,
-    .m_methods = methods,
+    PyModuleDef_HEAD_INIT, .m_name = "_brumate", .m_doc = "The door to the host; for the agent.",
+    .m_size = -1,          .m_methods = methods,
 };
 
-int module_stops_ready(void)
-{
-    static PyMethodDef method = {"on_trip", on_trip, METH_VARARGS, NULL};
+int module_stops_ready(void) {
+    static PyMethodDef method = { "on_trip", on_trip, METH_VARARGS, NULL };
     PyObject *signal = PyImport_ImportModule("_signal");
     PyObject *trip = signal ? PyCFunction_New(&method, NULL) : NULL;
-    if (trip)
-        core_stop_handle(trip);
+    if (trip) core_stop_handle(trip);
     Py_XDECREF(signal);
     Py_XDECREF(trip);
     return trip ? 0 : -1;
 }
 
-static int add_stops(PyObject *module)
-{
+static int add_stops(PyObject *module) {
     soft_type.tp_base = (PyTypeObject *)PyExc_BaseException;
     interrupt_type.tp_base = (PyTypeObject *)PyExc_KeyboardInterrupt;
-    if (PyType_Ready(&soft_type) < 0 || PyType_Ready(&interrupt_type) < 0)
-        return -1;
+    if (PyType_Ready(&soft_type) < 0 || PyType_Ready(&interrupt_type) < 0) return -1;
     guest.soft_type = (PyObject *)&soft_type;
     guest.interrupt_type = (PyObject *)&interrupt_type;
     core_stop_publish(&guest.control);
@@ -409,15 +356,12 @@ static int add_stops(PyObject *module)
     guest.control.interrupt_exc = (uint32_t)(uintptr_t)guest.interrupt_type;
     guest.control.wake_at = UINT64_MAX;
     guest.control.waits = (uint32_t)(uintptr_t)waits;
-    if (PyModule_AddObjectRef(module, "TimeLimit", guest.soft_type) < 0)
-        return -1;
+    if (PyModule_AddObjectRef(module, "TimeLimit", guest.soft_type) < 0) return -1;
     return PyModule_AddObjectRef(module, "Interrupt", guest.interrupt_type);
 }
 
-PyObject *module_init(void)
-{
+PyObject *module_init(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && add_stops(module) < 0)
-        Py_CLEAR(module);
+    if (module && add_stops(module) < 0) Py_CLEAR(module);
     return module;
 }

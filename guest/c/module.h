@@ -10,12 +10,12 @@
 typedef struct guest_state {
     agent_control control;
     PyObject *soft_type, *interrupt_type; /* immortal */
-    PyObject *struck;     /* the last instance made of one of them, or NULL */
-    PyObject *lines;      /* linecache.cache */
-    uint32_t flags;       /* of the execution that is open */
-    int open;             /* an execution began and has posted no result yet */
-    int quiet;            /* at boot: nothing goes to the host */
-    int loop_used;        /* plain code left something on the agent's loop */
+    PyObject *struck;                     /* the last instance made of one of them, or NULL */
+    PyObject *lines;                      /* linecache.cache */
+    uint32_t flags;                       /* of the execution that is open */
+    int open;                             /* an execution began and has posted no result yet */
+    int quiet;                            /* at boot: nothing goes to the host */
+    int loop_used;                        /* plain code left something on the agent's loop */
 } guest_state;
 
 extern guest_state guest;

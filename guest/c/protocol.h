@@ -5,10 +5,10 @@
  * Exports of the guest:
  *   _initialize()                       wasm constructors; once, before all else
  *   bru_boot(ptr, len) -> i32           once, at image build: start the interpreter and the agent.
- *                                       The bytes name modules to import, one a line. 0, or an error
- *                                       after a AGENT_POST_FAILURE with its text
- *   bru_alloc(len) -> ptr               room for the host to write `len` bytes into, valid until the
- *                                       next bru_step returns; 0 if there is no memory
+ *                                       The bytes name modules to import, one a line. 0, or an
+ *                                       error after a AGENT_POST_FAILURE with its text
+ *   bru_alloc(len) -> ptr               room for the host to write `len` bytes into, valid until
+ *                                       the next bru_step returns; 0 if there is no memory
  *   bru_step(op, ptr, len) -> i32       do one step (enum agent_op), answer an enum agent_rest
  *   bru_control() -> ptr                the agent_control block, fixed for the instance's life
  *
@@ -16,8 +16,8 @@
  *   post(kind, ptr, len) -> i32         hand the host a message (enum agent_post); -1: refused.
  *                                       0: taken. After a AGENT_POST_CALL more than 0: the host has
  *                                       answered at once, so many bytes of replies can be taken
- *   wait(wake_at: i64) -> i32           park the stack: until replies are there, the monotonic clock
- *                                       reads wake_at (ns, -1 = never), or a descriptor listed in
+ *   wait(wake_at: i64) -> i32           park the stack: until replies are there, the monotonic
+ *                                       clock reads wake_at (ns, -1 = never), or a descriptor of
  *                                       agent_control.waits is ready; answers how many bytes of
  *                                       replies can be taken. Only asyncio.run() and its like come
  *                                       here: code at rest answers AGENT_REST_PENDING instead
@@ -26,9 +26,9 @@
  *   soft_ack()                          the soft stop has reached the agent: it is now writing its
  *                                       report and asks for the (single, bounded) extension
  *
- * The guest is hostile: all that comes by these ways is data to be checked, and a guest may post what
- * it likes (a result before its end, an end that is not so). Whether a limit was hit the host knows
- * of itself. The last AGENT_POST_RESULT before bru_step returns DONE counts.
+ * The guest is hostile: all that comes by these ways is data to be checked, and a guest may post
+ * what it likes (a result before its end, an end that is not so). Whether a limit was hit the host
+ * knows of itself. The last AGENT_POST_RESULT before bru_step returns DONE counts.
  *
  * At rest (no bru_step running) no native pointer and no host address is in linear memory. */
 #ifndef BRU_GUEST_PROTOCOL_H
@@ -39,14 +39,14 @@
 #define AGENT_PROTOCOL_VERSION 1u
 
 enum agent_op {
-    AGENT_OP_EXEC = 1,    /* an agent_exec header, then the file name, then the source (UTF-8) */
-    AGENT_OP_DELIVER = 2, /* zero or more replies (agent_reply header, then its bytes), then go on:
-                         * timers that are due fire, the loop runs until nothing is ready */
-    AGENT_OP_CHECK = 3,   /* source as for EXEC; answers whether a REPL should ask for more lines:
-                         * posts AGENT_POST_REPLY with one byte: 0 complete, 1 incomplete, 2 an error */
-    AGENT_OP_COMPLETE = 4,/* bytes: the text before the cursor; posts AGENT_POST_REPLY: the candidates
-                         * that replace its last word, one a line */
-    AGENT_OP_CANCEL = 5   /* end the pending execution as cancelled (its tasks are cancelled) */
+    AGENT_OP_EXEC = 1,     /* an agent_exec header, then what it announces */
+    AGENT_OP_DELIVER = 2,  /* zero or more replies (agent_reply header, then its bytes), then go on:
+                            * timers that are due fire, the loop runs until nothing is ready */
+    AGENT_OP_CHECK = 3,    /* source (UTF-8); answers whether a REPL should ask for more lines:
+                            * posts AGENT_POST_REPLY: a byte, 0 complete, 1 incomplete, 2 wrong */
+    AGENT_OP_COMPLETE = 4, /* bytes: the text before the cursor; posts AGENT_POST_REPLY: what can
+                            * replace its last word, one a line */
+    AGENT_OP_CANCEL = 5    /* end the pending execution as cancelled (its tasks are cancelled) */
 };
 
 enum agent_rest {
@@ -74,8 +74,11 @@ enum agent_exec_flag {
 typedef struct agent_exec {
     uint32_t flags;
     uint32_t name_len;       /* of the file name for tracebacks, that follows; 0 = "<brumate>" for
-                              * an instance's first execution, then "<brumate:2>", ... */
-    uint32_t argc;           /* how many NUL-terminated arguments follow the name: sys.argv; 0 = [''] */
+                              * an instance's first execution, then "<brumate:2>", ... A name that
+                              * does not begin with '<' is a script's: it gets __file__ and
+                              * sys.path[0] as under Python */
+    uint32_t argc;           /* how many NUL-terminated arguments follow the name: sys.argv. 0
+                              * leaves it as it is, [''] at first */
     uint32_t args_len;       /* their bytes altogether, NULs included */
     /* name, arguments, then the source up to the end of the step's bytes */
 } agent_exec;
@@ -114,9 +117,9 @@ typedef struct agent_result_header {
  * the guest's own thread) to stop the interpreter softly. In this order it stores
  *     soft_exc (or interrupt_exc)  at async_exc,
  *     1                            at trip_one, then at trip_any,
- * and sets async_bit in the word at eval_breaker. Bytecode then raises at its next check; C code that
- * polls for signals (re, big ints) raises from there. Whichever comes first takes the exception; what
- * was not taken when an execution ends is forgotten. */
+ * and sets async_bit in the word at eval_breaker. Bytecode then raises at its next check; C code
+ * that polls for signals (re, big ints) raises from there. Whichever comes first takes the
+ * exception; what was not taken when an execution ends is forgotten. */
 typedef struct agent_control {
     uint32_t version;        /* AGENT_PROTOCOL_VERSION */
     uint32_t size;           /* of this struct */
@@ -129,8 +132,8 @@ typedef struct agent_control {
     uint64_t wake_at;        /* at rest: CLOCK_MONOTONIC ns of the next timer, UINT64_MAX none */
     uint32_t trip_one;       /* addresses of u32 */
     uint32_t trip_any;
-    uint32_t waits;          /* address of agent_wait[waits_len]: at rest or in wait(), what descriptors */
-    uint32_t waits_len;      /* are waited for; a step DELIVER (of no reply, too) when one is ready */
+    uint32_t waits;          /* address of agent_wait[waits_len]: at rest or in wait(), the */
+    uint32_t waits_len;      /* descriptors waited for; when one is ready, DELIVER */
 } agent_control;
 
 #endif

@@ -34,15 +34,13 @@ static struct {
 
 /* --- ends --- */
 
-static bool is_stop(PyObject *exc)
-{
+static bool is_stop(PyObject *exc) {
     return exc && ((PyObject *)Py_TYPE(exc) == guest.soft_type ||
                    (PyObject *)Py_TYPE(exc) == guest.interrupt_type);
 }
 
 /* The end of an execution when the agent's Python failed with `exc` (borrowed). */
-static void end_bare(PyObject *exc)
-{
+static void end_bare(PyObject *exc) {
     PyObject *type = NULL, *text = NULL;
     if (exc) {
         type = PyUnicode_FromString(Py_TYPE(exc)->tp_name);
@@ -51,7 +49,7 @@ static void end_bare(PyObject *exc)
         PyErr_Clear();
     }
     if (module_result(AGENT_END_EXCEPTION, 1, type, text, NULL) < 0 && guest.open) {
-        static const agent_result_header bare = {.end = AGENT_END_EXCEPTION, .code = 1};
+        static const agent_result_header bare = { .end = AGENT_END_EXCEPTION, .code = 1 };
         guest.open = 0;
         module_post(AGENT_POST_RESULT, &bare, sizeof bare);
     }
@@ -60,11 +58,10 @@ static void end_bare(PyObject *exc)
     PyErr_Clear();
 }
 
-/* Calls an entry point that answers an agent_rest; steals `arg`, which may be NULL with an exception
- * set. A stop that strikes inside the agent's own code ends the execution like one that struck user
- * code. */
-static uint32_t agent_call(PyObject *function, PyObject *arg)
-{
+/* Calls an entry point that answers an agent_rest; steals `arg`, which may be NULL with an
+ * exception set. A stop that strikes inside the agent's own code ends the execution like one that
+ * struck user code. */
+static uint32_t agent_call(PyObject *function, PyObject *arg) {
     for (int strikes = 0; arg && strikes < STRIKES_MAX; strikes++) {
         PyObject *answer = PyObject_CallOneArg(function, arg);
         Py_DECREF(arg);
@@ -91,8 +88,7 @@ static uint32_t agent_call(PyObject *function, PyObject *arg)
     return was_open ? AGENT_REST_DONE : AGENT_REST_BROKEN;
 }
 
-static void flush(PyObject *name)
-{
+static void flush(PyObject *name) {
     PyObject *file = PyDict_GetItemWithError(agent.sys, name);
     if (file && file != Py_None) {
         Py_INCREF(file);
@@ -104,8 +100,7 @@ static void flush(PyObject *name)
 }
 
 /* Ends plain code: the current exception is how. */
-static uint32_t end_plain(uint32_t flags)
-{
+static uint32_t end_plain(uint32_t flags) {
     core_stop_take();
     PyObject *exc = PyErr_GetRaisedException();
     if (exc || guest.loop_used || (flags & AGENT_EXEC_FINAL))
@@ -113,7 +108,7 @@ static uint32_t end_plain(uint32_t flags)
     flush(agent.s_stdout);
     flush(agent.s_stderr);
     core_stop_take();
-    static const agent_result_header ok = {.end = AGENT_END_OK};
+    static const agent_result_header ok = { .end = AGENT_END_OK };
     if (guest.open) {
         guest.open = 0;
         module_post(AGENT_POST_RESULT, &ok, sizeof ok);
@@ -129,15 +124,12 @@ typedef struct exec_input {
     size_t name_len, args_len, source_len;
 } exec_input;
 
-static bool exec_parse(exec_input *in, const char *bytes, size_t len)
-{
+static bool exec_parse(exec_input *in, const char *bytes, size_t len) {
     agent_exec head;
-    if (len < sizeof head)
-        return false;
+    if (len < sizeof head) return false;
     memcpy(&head, bytes, sizeof head);
     size_t left = len - sizeof head;
-    if (head.name_len > left || head.args_len > left - head.name_len)
-        return false;
+    if (head.name_len > left || head.args_len > left - head.name_len) return false;
     *in = (exec_input){
         .flags = head.flags,
         .argc = head.argc,
@@ -151,25 +143,21 @@ static bool exec_parse(exec_input *in, const char *bytes, size_t len)
     return true;
 }
 
-static PyObject *exec_name(const exec_input *in)
-{
+static PyObject *exec_name(const exec_input *in) {
     if (in->name_len)
         return PyUnicode_DecodeUTF8(in->name, (Py_ssize_t)in->name_len, "surrogateescape");
-    if (agent.runs <= 1)
-        return PyUnicode_FromString("<brumate>");
+    if (agent.runs <= 1) return PyUnicode_FromString("<brumate>");
     return PyUnicode_FromFormat("<brumate:%u>", agent.runs);
 }
 
 /* NULL-terminated arguments to a list. */
-static PyObject *exec_args(const exec_input *in)
-{
+static PyObject *exec_args(const exec_input *in) {
     PyObject *list = PyList_New(0);
     const char *at = in->args, *end = in->args + in->args_len;
     for (uint32_t i = 0; list && i < in->argc && at < end; i++) {
         size_t len = strnlen(at, (size_t)(end - at));
         PyObject *arg = PyUnicode_DecodeUTF8(at, (Py_ssize_t)len, "surrogateescape");
-        if (!arg || PyList_Append(list, arg) < 0)
-            Py_CLEAR(list);
+        if (!arg || PyList_Append(list, arg) < 0) Py_CLEAR(list);
         Py_XDECREF(arg);
         at += len + 1;
     }
@@ -177,8 +165,7 @@ static PyObject *exec_args(const exec_input *in)
 }
 
 /* `source` must end in a NUL beyond its length. */
-static PyObject *exec_compile(PyObject *name, const char *source, size_t len)
-{
+static PyObject *exec_compile(PyObject *name, const char *source, size_t len) {
     if (memchr(source, 0, len)) {
         PyErr_SetString(PyExc_SyntaxError, "source code string cannot contain null bytes");
         return NULL;
@@ -190,11 +177,10 @@ static PyObject *exec_compile(PyObject *name, const char *source, size_t len)
     return Py_CompileStringObject(source, name, Py_file_input, &flags, -1);
 }
 
-/* The rarer kinds of execution (arguments, scripts, modules, REPL lines): the agent prepares __main__
- * and answers what is to be run: a code object, or a tuple of such that await nothing, or a
- * coroutine. */
-static PyObject *exec_begin(const exec_input *in, PyObject *name)
-{
+/* The rarer kinds of execution (arguments, scripts, modules, REPL lines): the agent prepares
+ * __main__ and answers what is to be run: a code object, or a tuple of such that await nothing, or
+ * a coroutine. */
+static PyObject *exec_begin(const exec_input *in, PyObject *name) {
     PyObject *args = exec_args(in);
     PyObject *what = NULL;
     if (args)
@@ -204,62 +190,50 @@ static PyObject *exec_begin(const exec_input *in, PyObject *name)
     return what;
 }
 
-static PyObject *exec_prepare(const exec_input *in, PyObject *name)
-{
-    if (!name)
-        return NULL;
-    if (in->argc || in->name_len || (in->flags & ~(uint32_t)AGENT_EXEC_FINAL))
-        return exec_begin(in, name);
+static PyObject *exec_prepare(const exec_input *in, PyObject *name) {
+    if (!name) return NULL;
+    bool script = in->argc || (in->name_len && in->name[0] != '<');
+    if (script || (in->flags & ~(uint32_t)AGENT_EXEC_FINAL)) return exec_begin(in, name);
     module_remember(name, in->source, in->source_len);
     return exec_compile(name, in->source, in->source_len);
 }
 
-/* Runs `what`. A new reference to a coroutine that is to be driven on the loop, or to None; NULL with
- * the exception that user code raised. */
-static PyObject *exec_run(PyObject *what)
-{
-    if (PyCoro_CheckExact(what))
-        return Py_NewRef(what);
+/* Runs `what`. A new reference to a coroutine that is to be driven on the loop, or to None; NULL
+ * with the exception that user code raised. */
+static PyObject *exec_run(PyObject *what) {
+    if (PyCoro_CheckExact(what)) return Py_NewRef(what);
     if (PyCode_Check(what)) {
         PyObject *value = PyEval_EvalCode(what, agent.globals, agent.globals);
-        if (value && !PyCoro_CheckExact(value))
-            Py_SETREF(value, Py_NewRef(Py_None));
+        if (value && !PyCoro_CheckExact(value)) Py_SETREF(value, Py_NewRef(Py_None));
         return value;
     }
     for (Py_ssize_t i = 0; PyTuple_Check(what) && i < PyTuple_GET_SIZE(what); i++) {
-        PyObject *value =
-            PyEval_EvalCode(PyTuple_GET_ITEM(what, i), agent.globals, agent.globals);
-        if (!value)
-            return NULL;
+        PyObject *value = PyEval_EvalCode(PyTuple_GET_ITEM(what, i), agent.globals, agent.globals);
+        if (!value) return NULL;
         Py_DECREF(value);
     }
     Py_RETURN_NONE;
 }
 
 /* `__main__` may have been taken out of sys.modules, or replaced. */
-static void main_restore(void)
-{
+static void main_restore(void) {
     PyObject *found = PyDict_GetItemWithError(agent.modules, agent.s_main);
-    if (found != agent.main)
-        PyDict_SetItem(agent.modules, agent.s_main, agent.main);
+    if (found != agent.main) PyDict_SetItem(agent.modules, agent.s_main, agent.main);
     PyErr_Clear();
 }
 
-/* Whether nothing can show lines of `code` later, once it has run well: it defines no code of its own. */
-static bool is_flat(PyObject *code)
-{
-    if (!PyCode_Check(code))
-        return false;
+/* Whether nothing can show lines of `code` later, once it has run well: it defines no code of its
+ * own. */
+static bool is_flat(PyObject *code) {
+    if (!PyCode_Check(code)) return false;
     PyObject *consts = ((PyCodeObject *)code)->co_consts;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(consts); i++) {
-        if (PyCode_Check(PyTuple_GET_ITEM(consts, i)))
-            return false;
+        if (PyCode_Check(PyTuple_GET_ITEM(consts, i))) return false;
     }
     return true;
 }
 
-static uint32_t step_exec(const char *bytes, size_t len)
-{
+static uint32_t step_exec(const char *bytes, size_t len) {
     exec_input in;
     if (guest.open || !exec_parse(&in, bytes, len)) {
         static const char why[] = "a malformed execution, or one while another is pending";
@@ -275,12 +249,10 @@ static uint32_t step_exec(const char *bytes, size_t len)
     PyObject *name = exec_name(&in);
     PyObject *what = exec_prepare(&in, name);
     PyObject *value = what ? exec_run(what) : NULL;
-    if (value == Py_None && is_flat(what))
-        module_forget(name);
+    if (value == Py_None && is_flat(what)) module_forget(name);
     Py_XDECREF(what);
     Py_XDECREF(name);
-    if (value && value != Py_None)
-        return agent_call(agent.start, value);
+    if (value && value != Py_None) return agent_call(agent.start, value);
     Py_XDECREF(value);
     return end_plain(in.flags);
 }
@@ -288,20 +260,17 @@ static uint32_t step_exec(const char *bytes, size_t len)
 /* --- the other steps --- */
 
 /* agent_reply records to a list of (id, ok, bytes); a damaged end is left out. */
-static PyObject *replies_parse(const char *bytes, size_t len)
-{
+static PyObject *replies_parse(const char *bytes, size_t len) {
     PyObject *list = PyList_New(0);
     while (list && len >= sizeof(agent_reply)) {
         agent_reply head;
         memcpy(&head, bytes, sizeof head);
         bytes += sizeof head;
         len -= sizeof head;
-        if (head.len > len)
-            break;
+        if (head.len > len) break;
         PyObject *item = Py_BuildValue("(IOy#)", head.id, head.ok ? Py_True : Py_False, bytes,
                                        (Py_ssize_t)head.len);
-        if (!item || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
         bytes += head.len;
         len -= head.len;
@@ -310,8 +279,7 @@ static PyObject *replies_parse(const char *bytes, size_t len)
 }
 
 /* CHECK and COMPLETE: the agent's answer is posted as it is; if it fails, `otherwise`. */
-static uint32_t step_ask(PyObject *function, const char *bytes, size_t len, const char *otherwise)
-{
+static uint32_t step_ask(PyObject *function, const char *bytes, size_t len, const char *otherwise) {
     PyObject *answer = PyObject_CallFunction(function, "s#", bytes, (Py_ssize_t)len);
     if (answer && PyBytes_Check(answer))
         module_post(AGENT_POST_REPLY, PyBytes_AS_STRING(answer), (size_t)PyBytes_GET_SIZE(answer));
@@ -323,27 +291,19 @@ static uint32_t step_ask(PyObject *function, const char *bytes, size_t len, cons
     return guest.open ? AGENT_REST_PENDING : AGENT_REST_DONE;
 }
 
-static uint32_t step(uint32_t op, char *bytes, size_t len)
-{
+static uint32_t step(uint32_t op, char *bytes, size_t len) {
     switch (op) {
-    case AGENT_OP_EXEC:
-        return step_exec(bytes, len);
-    case AGENT_OP_DELIVER:
-        return agent_call(agent.deliver, replies_parse(bytes, len));
-    case AGENT_OP_CHECK:
-        return step_ask(agent.check, bytes, len, "\2");
-    case AGENT_OP_COMPLETE:
-        return step_ask(agent.complete, bytes, len, "");
-    case AGENT_OP_CANCEL:
-        return agent_call(agent.cancel, Py_NewRef(Py_None));
-    default:
-        return AGENT_REST_BROKEN;
+    case AGENT_OP_EXEC: return step_exec(bytes, len);
+    case AGENT_OP_DELIVER: return agent_call(agent.deliver, replies_parse(bytes, len));
+    case AGENT_OP_CHECK: return step_ask(agent.check, bytes, len, "\2");
+    case AGENT_OP_COMPLETE: return step_ask(agent.complete, bytes, len, "");
+    case AGENT_OP_CANCEL: return agent_call(agent.cancel, Py_NewRef(Py_None));
+    default: return AGENT_REST_BROKEN;
     }
 }
 
 /* What an instance does first: its own entropy, environment and working folder. */
-static void wake(void)
-{
+static void wake(void) {
     PyObject *done = PyObject_CallNoArgs(agent.wake);
     Py_XDECREF(done);
     PyErr_Clear();
@@ -351,32 +311,25 @@ static void wake(void)
 
 /* --- exports --- */
 
-EXPORT("bru_alloc") void *bru_alloc(uint32_t len)
-{
-    if (len < INPUT_SMALL)
-        return input_small;
+EXPORT("bru_alloc") void *bru_alloc(uint32_t len) {
+    if (len < INPUT_SMALL) return input_small;
     free(input_large);
     input_large = malloc((size_t)len + 1);
     return input_large;
 }
 
-EXPORT("bru_control") agent_control *bru_control(void)
-{
+EXPORT("bru_control") agent_control *bru_control(void) {
     return &guest.control;
 }
 
 /* A place for the NUL after the input is there only in a buffer of bru_alloc(). */
-static bool input_is_ours(const char *bytes, uint32_t len)
-{
+static bool input_is_ours(const char *bytes, uint32_t len) {
     return (bytes == input_small && len < INPUT_SMALL) || (bytes && bytes == input_large);
 }
 
-EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len)
-{
-    if (!agent.main || (len && !input_is_ours(bytes, len)))
-        return AGENT_REST_BROKEN;
-    if (!len)
-        bytes = input_small;
+EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len) {
+    if (!agent.main || (len && !input_is_ours(bytes, len))) return AGENT_REST_BROKEN;
+    if (!len) bytes = input_small;
     bytes[len] = 0;
     if (agent.fresh) {
         agent.fresh = 0;
@@ -392,24 +345,24 @@ EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len)
 
 /* --- boot --- */
 
-static int bind_agent(PyObject *module)
-{
-    const struct { PyObject **slot; const char *name; } entry[] = {
-        {&agent.begin, "begin"},     {&agent.start, "start"},     {&agent.finish, "finish"},
-        {&agent.struck, "struck"},   {&agent.deliver, "deliver"}, {&agent.cancel, "cancel"},
-        {&agent.check, "check"},     {&agent.complete, "complete"}, {&agent.wake, "wake"},
-        {&guest.lines, "lines"},
+static int bind_agent(PyObject *module) {
+    const struct {
+        PyObject **slot;
+        const char *name;
+    } entry[] = {
+        { &agent.begin, "begin" },   { &agent.start, "start" },       { &agent.finish, "finish" },
+        { &agent.struck, "struck" }, { &agent.deliver, "deliver" },   { &agent.cancel, "cancel" },
+        { &agent.check, "check" },   { &agent.complete, "complete" }, { &agent.wake, "wake" },
+        { &guest.lines, "lines" },
     };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++) {
         *entry[i].slot = PyObject_GetAttrString(module, entry[i].name);
-        if (!*entry[i].slot)
-            return -1;
+        if (!*entry[i].slot) return -1;
     }
     return 0;
 }
 
-static int bind_python(void)
-{
+static int bind_python(void) {
     agent.s_main = PyUnicode_InternFromString("__main__");
     agent.s_stdout = PyUnicode_InternFromString("stdout");
     agent.s_stderr = PyUnicode_InternFromString("stderr");
@@ -420,51 +373,43 @@ static int bind_python(void)
         return -1;
     agent.globals = Py_NewRef(PyModule_GetDict(agent.main));
     PyObject *sys = PyImport_ImportModule("sys");
-    if (!sys)
-        return -1;
+    if (!sys) return -1;
     agent.sys = Py_NewRef(PyModule_GetDict(sys));
     Py_DECREF(sys);
     return 0;
 }
 
 /* The agent's folder is on sys.path for this one import only. */
-static PyObject *import_agent(void)
-{
+static PyObject *import_agent(void) {
     PyObject *path = PyDict_GetItemString(agent.sys, "path");
     PyObject *folder = PyUnicode_FromString("/lib/brumate");
     PyObject *module = NULL;
     if (path && folder && PyList_Insert(path, 0, folder) == 0) {
         module = PyImport_ImportModule("_brumate_agent");
-        if (PyList_SetSlice(path, 0, 1, NULL) < 0)
-            Py_CLEAR(module);
+        if (PyList_SetSlice(path, 0, 1, NULL) < 0) Py_CLEAR(module);
     }
     Py_XDECREF(folder);
     return module;
 }
 
 /* Runs a line as an execution of the host would, so that what it needs is warm. */
-static void rehearse(uint32_t flags, const char *source)
-{
-    agent_exec head = {.flags = flags};
+static void rehearse(uint32_t flags, const char *source) {
+    agent_exec head = { .flags = flags };
     size_t len = strlen(source);
     char *bytes = bru_alloc((uint32_t)(sizeof head + len));
     memcpy(bytes, &head, sizeof head);
     memcpy(bytes + sizeof head, source, len);
     bru_step(AGENT_OP_EXEC, bytes, (uint32_t)(sizeof head + len));
-    for (int i = 0; guest.open && i < 8; i++)
-        bru_step(AGENT_OP_DELIVER, bru_alloc(0), 0);
+    for (int i = 0; guest.open && i < 8; i++) bru_step(AGENT_OP_DELIVER, bru_alloc(0), 0);
 }
 
-static int rehearse_all(PyObject *module)
-{
+static int rehearse_all(PyObject *module) {
     PyObject *list = PyObject_GetAttrString(module, "rehearsal");
-    if (!list || !PyList_Check(list))
-        return -1;
+    if (!list || !PyList_Check(list)) return -1;
     for (int round = 0; round < 3; round++) {
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
             const char *source = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i));
-            if (source)
-                rehearse(i % 2 ? AGENT_EXEC_DISPLAY : 0, source);
+            if (source) rehearse(i % 2 ? AGENT_EXEC_DISPLAY : 0, source);
         }
     }
     Py_DECREF(list);
@@ -473,13 +418,10 @@ static int rehearse_all(PyObject *module)
     return done ? 0 : -1;
 }
 
-static int boot(const char *modules, uint32_t len)
-{
-    if (boot_python() < 0)
-        return 1;
+static int boot(const char *modules, uint32_t len) {
+    if (boot_python() < 0) return 1;
     PyObject *module = NULL;
-    if (bind_python() == 0)
-        module = import_agent();
+    if (bind_python() == 0) module = import_agent();
     if (!module || bind_agent(module) < 0) {
         boot_failed("starting the agent");
         return 2;
@@ -505,7 +447,6 @@ static int boot(const char *modules, uint32_t len)
     return 0;
 }
 
-EXPORT("bru_boot") int32_t bru_boot(const char *modules, uint32_t len)
-{
+EXPORT("bru_boot") int32_t bru_boot(const char *modules, uint32_t len) {
     return boot(modules, len);
 }

@@ -1,5 +1,5 @@
-/* Sleeping that can be cut short. wasi-libc's clock_nanosleep() answers ENOTSUP whatever went wrong;
- * CPython needs to see EINTR to look for the soft stop that cut its sleep. */
+/* Sleeping that can be cut short. wasi-libc's clock_nanosleep() answers ENOTSUP whatever went
+ * wrong; CPython needs to see EINTR to look for the soft stop that cut its sleep. */
 #include <errno.h>
 #include <stdint.h>
 #include <time.h>
@@ -13,8 +13,7 @@ int __clock_nanosleep(clockid_t, int, const struct timespec *, struct timespec *
     __attribute__((alias("clock_nanosleep")));
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted,
-                    struct timespec *left)
-{
+                    struct timespec *left) {
     (void)left; /* nobody in the guest asks for it: CPython counts by the clock */
     if (flags & ~TIMER_ABSTIME || wanted->tv_sec < 0 || wanted->tv_nsec < 0 ||
         wanted->tv_nsec >= 1000000000)

@@ -1,5 +1,7 @@
 """The agent's Python, against a stand-in for the reactor (door.py)."""
 
+import contextlib
+import io
 import os
 import sys
 import textwrap
@@ -380,6 +382,21 @@ class Stops(AgentTest):
         self.addCleanup(setattr, door.agent.report, "format", real)
         got = ran("1 / 0")
         self.assertEqual((got.type, got.end, door.door.acks), ("ZeroDivisionError", EXCEPTION, 1))
+
+    def test_a_stop_at_rest_shows_what_was_waited_for(self):
+        self.assertEqual(door.execute("import asyncio\nawait asyncio.sleep(60)"), PENDING)
+        real = door.agent.calls.deliver
+
+        def struck(replies):
+            raise TimeLimit
+
+        door.agent.calls.deliver = struck
+        self.addCleanup(setattr, door.agent.calls, "deliver", real)
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(door.deliver(), DONE)
+        (end, _, _, _, traceback), = door.door.results
+        self.assertEqual(end, SOFT_STOP)
+        self.assertIn("line 2, in <module>\n    await asyncio.sleep(60)\n", traceback)
 
     def test_stops_that_come_again_and_again_are_reported_once(self):
         real = door.agent.report.write_stderr

@@ -47,6 +47,7 @@ class Run:
         self.outcome = None    # the exception that ended it
         self.settled = False   # the outcome is known
         self.cancelled = False
+        self.acknowledged = False
         self.end = None        # what result() is to be called with: what there is to print was printed
         self.left = ()         # the tasks that it forgot
         self.closing = None    # the task that closes asynchronous generators
@@ -98,9 +99,33 @@ def _once():
 def struck(exc):
     """A stop struck the agent's own code."""
     if not run.settled:
-        run.outcome = exc
-        run.settled = True
+        _acknowledge()
+        if run.phase == MAIN and run.task is not None:
+            _throw(exc)
+        if not run.settled:
+            _failed(exc)
     return _halt()
+
+
+def _acknowledge():
+    if not run.acknowledged:
+        run.acknowledged = True
+        soft_ack()
+    settle()
+
+
+def _throw(exc):
+    """Raises a stop where the main coroutine waits, for the traceback."""
+    leaf = loops._leaf(run.task)
+    if leaf is None:
+        return
+    exc.__traceback__ = None
+    leaf.set_exception(exc)
+    rounds = iter(range(ROUNDS_AFTER_STOP))
+    try:
+        loops.current.turn(lambda: run.task.done() or next(rounds, None) is None)
+    except BaseException:
+        pass
 
 
 def deliver(replies):
@@ -236,8 +261,7 @@ def _outcome(task):
 
 def _halt():
     """After a stop: the report first, since time is short; then what tasks do when cancelled."""
-    soft_ack()
-    settle()
+    _acknowledge()
     run.phase = None
     _report()
     calls.drop_all()
