@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures Brumate against native CPython of the same source, in one run; standard library only.
 
-    run.py --native PYTHON [--quick] [--only turns,cli,cpu,overshoot,memory,build] [--rounds N]
+    run.py --native PYTHON [--quick] [--only turns,cli,build,cpu,overshoot,memory] [--rounds N] [--build DIR]
 
-Prints one table and writes build/bench.json (group "core"). Rounds go over all candidates in turn, so that
+Prints one table and writes bench.json beside the build (group "core"). Rounds go over all candidates in turn, so that
 the machine's noise falls on all alike; a figure is the median of its rounds. The machine's own python3 is
 a further column. Results of the CPU suite are compared with the native ones: a wrong answer is an error.
 """
@@ -22,8 +22,6 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent
-BUILD = REPO / "build"
-CORE = BUILD / "host" / "bench" / "bench-core"
 HELLO = "print('hi')"
 GROUPS = "turns,cli,build,cpu,overshoot,memory"
 
@@ -55,14 +53,6 @@ def say(text):
     print("bench: " + text, file=sys.stderr, flush=True)
 
 
-def core(*args):
-    """Runs bench-core; its lines."""
-    done = subprocess.run([CORE, *map(str, args)], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        sys.exit(f"bench: bench-core {args[0]} failed")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def start_to_exit(command):
     """Seconds of wall time from the start of a process to its end."""
     begin = time.perf_counter()
@@ -85,9 +75,18 @@ class Bench:
         self.options = options
         self.rows = []       # (title, unit, brumate, native, machine, note)
         self.core = {}
-        self.image = BUILD / "core.bru"
-        self.command = str(BUILD / "brumate")
+        self.build_folder = options.build
+        self.image = options.build / "core.bru"
+        self.command = str(options.build / "brumate")
         self.pythons = {"native": str(options.native), "python3": options.python3}
+
+    def measure(self, *args):
+        """Runs bench-core; its lines."""
+        command = [self.build_folder / "host" / "bench" / "bench-core", *map(str, args)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"bench: bench-core {args[0]} failed")
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def row(self, title, unit, ours, native=None, machine=None, note=""):
         self.rows.append((title, unit, ours, native, machine, note))
@@ -96,7 +95,7 @@ class Bench:
 
     def turns(self):
         batches, runs = (3, 200) if self.options.quick else (9, 1000)
-        found = core("turns", self.image, batches, runs)
+        found = self.measure("turns", self.image, batches, runs)
         figure = {key: statistics.median(f[key] for f in found) for key in found[0]}
         self.core.update((k, figure[k]) for k in ("fresh_hello_us", "live_hello_us", "reset_us", "slot_create_us"))
         start = {name: statistics.median(start_to_exit([python, "-I", "-c", HELLO]) for _ in range(9)) * 1e6
@@ -129,8 +128,8 @@ class Bench:
                  "native: python3 -I -c")
 
     def build(self):
-        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            found = [core("build", BUILD / "core.so", BUILD / "root", Path(folder) / "x.bru")[0]["boot_ms"]
+        with tempfile.TemporaryDirectory(dir=self.build_folder) as folder:
+            found = [self.measure("build", self.build_folder / "core.so", self.build_folder / "root", Path(folder) / "x.bru")[0]["boot_ms"]
                      for _ in range(1 if self.options.quick else 3)]
         self.core["boot_ms"] = statistics.median(found)
         self.row("boot and freeze, once an image", "ms", self.core["boot_ms"], note="importing and writing included")
@@ -140,7 +139,7 @@ class Bench:
     def cpu(self):
         repeat, rounds = (2, 1) if self.options.quick else (4, self.options.rounds)
         took, values = {}, {}
-        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        with tempfile.TemporaryDirectory(dir=self.build_folder) as folder:
             programs = []
             for source in sorted((HERE / "workloads").glob("*.py")):
                 program = Path(folder) / source.name
@@ -184,7 +183,7 @@ class Bench:
     def overshoot(self):
         samples, deadline = (40, 20) if self.options.quick else (300, 40)
         say(f"deadlines: {samples} of {deadline} ms")
-        found = core("overshoot", self.image, samples, deadline)
+        found = self.measure("overshoot", self.image, samples, deadline)
         late = [f["late_us"] for f in found]
         wrong = {f["kind"] for f in found if "time limit" not in f["reason"]}
         note = f"{len(late)} x {deadline} ms over {len({f['kind'] for f in found})} kinds"
@@ -204,12 +203,12 @@ class Bench:
     def memory(self):
         few, many = (200, 1000) if self.options.quick else (1000, 10000)
         say(f"memory: {few} sessions, then {many}")
-        m = core("memory", self.image, few, 1 << 20)[0]
+        m = self.measure("memory", self.image, few, 1 << 20)[0]
         self.core["idle_private_kb"], self.core["idle_resident_kb"] = m["private_kb"], m["resident_kb"]
         self.row(f"private memory of an idle session, of {few}", "kB", m["private_kb"])
         self.row("resident, pages shared with others counted fully", "kB", m["resident_kb"])
         self.row("page tables", "kB", m["page_table_kb"])
-        m = core("memory", self.image, many, 8192)[0]
+        m = self.measure("memory", self.image, many, 8192)[0]
         self.core["live_sessions"], self.core["live_sessions_mb"] = m["sessions"], m["total_mb"]
         self.row("live sessions in one process", "", m["sessions"],
                  note=f"{m['total_mb']:.0f} MB in all, page tables included; {m['mappings']} mappings"
@@ -244,11 +243,13 @@ def version(python):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--native", type=Path, required=True, help="CPython of the guest's own source")
+    parser.add_argument("--build", type=Path, default=REPO / "build", help="where brumate, core.bru and host/ are")
     parser.add_argument("--python3", default="/usr/bin/python3", help="the machine's own")
     parser.add_argument("--quick", action="store_true", help="a look: fewer rounds, fewer sessions")
     parser.add_argument("--rounds", type=int, default=5, help="of the CPU suite")
     parser.add_argument("--only", default=GROUPS, help="groups, of " + GROUPS)
     options = parser.parse_args()
+    options.build = options.build.resolve()
     if set(options.only.split(",")) - set(GROUPS.split(",")):
         parser.error("no such group: " + options.only)
     if not Path(options.python3).exists():
@@ -264,7 +265,7 @@ def main():
           f"{machine['load_after']:.1f} after; {time.monotonic() - began:.0f} s")
     print(f"native: {machine['native']}, -O3; python3: {machine['python3']}\n")
     print(bench.table())
-    write(bench.core, machine)
+    write(options.build / "bench.json", bench.core, machine)
 
 
 def cpu_name():
@@ -274,9 +275,8 @@ def cpu_name():
     return platform.machine()
 
 
-def write(figures, machine):
+def write(path, figures, machine):
     """Other groups that the file has are kept."""
-    path = BUILD / "bench.json"
     try:
         kept = json.loads(path.read_text())
     except (OSError, ValueError):
