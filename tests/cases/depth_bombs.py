@@ -70,9 +70,10 @@ ast.unparse(ast.parse("-" * 50_000 + "1"))
 
 #== a tree made by hand, compiled
 import ast
-e = ast.Constant(1)
-for _ in range(200_000): e = ast.UnaryOp(ast.USub(), e)
-compile(ast.fix_missing_locations(ast.Expression(e)) if 0 else ast.Expression(e), "s", "eval")
+at = dict(lineno=1, col_offset=0)
+e = ast.Constant(1, **at)
+for _ in range(200_000): e = ast.UnaryOp(ast.USub(), e, **at)
+compile(ast.Expression(e), "s", "eval")
 
 #== repr of a deep list
 x = []
@@ -118,7 +119,8 @@ x = iter([1])
 for _ in range(10**6): x = map(int, x)
 next(x)
 
-#== itertools chains and tees
+#== itertools chains
+#: reason completed exception stack_limit memory_limit
 import itertools
 x = iter([1])
 for _ in range(3 * 10**5): x = itertools.chain(x)
@@ -274,7 +276,8 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 import something
 
-#== trace functions and audit hooks that recurse
+#== audit hooks that recurse
+#: wrecked
 import sys
 def hook(event, args):
     open("/tmp/nothing")

@@ -91,6 +91,7 @@ import os, signal
 os.kill(os.getpid(), signal.SIGKILL)
 
 #== raise_signal
+#: stderr-any
 #: reason crashed exception exited completed
 #: type AttributeError OSError KeyboardInterrupt
 import signal

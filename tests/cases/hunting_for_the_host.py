@@ -12,9 +12,9 @@ while f: print(f.f_code.co_filename, sorted(k for k in f.f_globals if "secret" i
 
 #== the environment is empty but for what was given
 #: env KEY=VALUE
-#: stdout VALUE True
+#: stdout VALUE ['HOME', 'LANG', 'TMPDIR'] /tmp
 import os
-print(os.environ["KEY"], not {"PATH", "HOME", "USER", "PWD", "SHELL"} & set(os.environ) or sorted(os.environ))
+print(os.environ.pop("KEY"), sorted(os.environ), os.environ["TMPDIR"])
 
 #== the host's files are not there
 #: stdout []
@@ -51,7 +51,7 @@ print(n < 32)
 #: stdout 6 harmless
 import os, platform, socket, getpass, sys
 n = 0
-for f in (platform.platform, platform.node, lambda: str(os.uname()), socket.gethostname, os.getlogin, lambda: sys.executable):
+for f in (platform.platform, platform.node, lambda: str(os.uname()), lambda: socket.gethostname(), lambda: os.getlogin(), lambda: sys.executable):
     try: text = f()
     except (OSError, AttributeError): text = ""
     n += all(w not in text.lower() for w in ("linux", "x86", "debian", "root", "/usr/bin"))

@@ -23,7 +23,8 @@ try:
 finally:
     while True: pass
 
-#== a list comprehension over an endless iterator
+#== a list comprehension over an endless iterator, with time to throw the list away
+#: grace 2s
 #: alive yes
 [0 for _ in iter(int, 1)]
 
@@ -37,6 +38,8 @@ while True: a(1)
 sum(1 for _ in iter(lambda: 1, 2))
 
 #== a __del__ that never returns
+#: reason timeout completed
+#: stderr-any
 class Bad:
     def __del__(self):
         while True: pass
@@ -80,6 +83,7 @@ import endless
 #== a finalizer at the end of a program
 #: program
 #: reason timeout completed
+#: stderr-any
 import atexit
 @atexit.register
 def f():

@@ -45,7 +45,8 @@ for f in (lambda: "%*d" % (2**31 - 1, 1), lambda: f"{1:>2147483647}", lambda: "x
     except (MemoryError, OverflowError, ValueError): n += 1
 print(n, "refused")
 
-#== a list that grows without end
+#== a list that grows without end, and is still there afterwards
+#: wrecked
 #: reason exception memory_limit
 #: type MemoryError
 l = []
@@ -58,6 +59,7 @@ s = "ab"
 while True: s += s
 
 #== objects with references to each other
+#: wrecked
 #: reason exception memory_limit
 #: type MemoryError
 class Node: pass

@@ -45,7 +45,7 @@ for i in range(50_000): os.write(1, b"o"); os.write(2, b"e")
 #== scattered and empty writes
 #: stdout abc
 import os
-os.write(1, b""); os.writev(1, [b"a", b"", b"bc"])
+os.write(1, b""); os.write(1, b"a"); os.write(2, b""); os.write(1, b"bc")
 
 #== closing the standard streams
 #: stdout-any

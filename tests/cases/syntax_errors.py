@@ -33,7 +33,7 @@ if 1:
 exec("x = 1\0")
 
 #== nested too deeply
-#: type SyntaxError RecursionError MemoryError
+#: type SyntaxError IndentationError RecursionError MemoryError
 exec("\n".join("    " * i + "if 1:" for i in range(150)) + "\n" + "    " * 150 + "pass")
 
 #== an empty program, a comment, only blanks
