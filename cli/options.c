@@ -288,6 +288,7 @@ static bool parse(parser *p) {
 bool options_parse(int argc, char **argv, settings *s, int *exit_code) {
     *s = (settings){ .limits = { .timeout_ns = UINT64_C(1000000000) * RUN_TIMEOUT_S,
                                  .grace_ns = UINT64_C(1000000) * RUN_GRACE_MS,
+                                 .memory_bytes = UINT64_C(1048576) * MEMORY_MIB,
                                  .output_bytes = UINT64_C(1048576) * OUTPUT_MIB,
                                  .flags = BRU_OUTPUT_STOPS } };
     parser p = { .s = s, .at = argv + (argc > 0), .end = argv + argc };

@@ -49,6 +49,12 @@ typedef struct option {
 extern const option options[]; /* ends with .help NULL */
 
 /* Defaults of the command, where they are not the library's. */
-enum { RUN_TIMEOUT_S = 30, RUN_GRACE_MS = 100, REPL_GRACE_MS = 1000, OUTPUT_MIB = 64 };
+enum {
+    RUN_TIMEOUT_S = 30,
+    RUN_GRACE_MS = 100,
+    REPL_GRACE_MS = 1000,
+    MEMORY_MIB = 512,
+    OUTPUT_MIB = 64
+};
 
 #endif

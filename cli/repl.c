@@ -55,8 +55,7 @@ static void greet(const runner *r, const bru_image *image) {
     int n = snprintf(line, sizeof line,
                      "Brumate %s: %.200s\nMemory %s, time of a statement %s. Ctrl-C stops it, "
                      "Ctrl-D leaves.\n",
-                     bru_version(), info.guest_build,
-                     number_show_size(l->memory_bytes ? l->memory_bytes : 128 << 20, memory),
+                     bru_version(), info.guest_build, number_show_size(l->memory_bytes, memory),
                      r->settings->timeout_given ? number_show_time(l->timeout_ns, timeout)
                                                 : "without limit");
     if (n > 0) tell(line);

@@ -7,15 +7,32 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The option that moves a limit; NULL: none does. */
-static const char *option_of(bru_reason reason) {
+/* The option that set the limit, as it was given or would be: " (--timeout 2s)". */
+static const char *limit_of(const settings *s, bru_reason reason, char out[64]) {
+    const bru_limits *l = &s->limits;
+    char value[32];
+    const char *text = NULL, *option = NULL;
     switch (reason) {
-    case BRU_REASON_TIMEOUT: return "--timeout";
-    case BRU_REASON_CPU_LIMIT: return "--cpu";
-    case BRU_REASON_MEMORY_LIMIT: return "--memory";
-    case BRU_REASON_OUTPUT_LIMIT: return "--output";
-    default: return NULL;
+    case BRU_REASON_TIMEOUT:
+        option = "--timeout";
+        text = number_show_time(l->timeout_ns, value);
+        break;
+    case BRU_REASON_CPU_LIMIT:
+        option = "--cpu";
+        text = number_show_time(l->cpu_ns, value);
+        break;
+    case BRU_REASON_MEMORY_LIMIT:
+        option = "--memory";
+        text = number_show_size(l->memory_bytes, value);
+        break;
+    case BRU_REASON_OUTPUT_LIMIT:
+        option = "--output";
+        text = number_show_size(l->output_bytes, value);
+        break;
+    default: return "";
     }
+    snprintf(out, 64, " (%s %s)", option, text);
+    return out;
 }
 
 static bool own_end(bru_reason reason) {
@@ -29,14 +46,15 @@ void report_end(const settings *s, const bru_result *result) {
                 *bru_result_text(result, BRU_TEXT_TRACEBACK, NULL); /* the guest printed it */
     if (!own_end(reason) && !told) {
         const char *detail = bru_result_text(result, BRU_TEXT_DETAIL, NULL);
-        const char *option = option_of(reason);
-        say("%s%s%s%s%s", bru_reason_text(reason), *detail ? ": " : "", detail,
-            option ? "; the option is " : "", option ? option : "");
+        char limit[64];
+        say("%s%s%s%s", bru_reason_text(reason), limit_of(s, reason, limit), *detail ? ": " : "",
+            detail);
     }
     const bru_usage *u = bru_result_usage(result);
+    char limit[64];
     if (u->cut_bytes > 0 && !(s->limits.flags & BRU_OUTPUT_STOPS))
-        say("%" PRIu64 " bytes of output were cut at the limit; the option is --output",
-            u->cut_bytes);
+        say("%" PRIu64 " bytes of output were cut%s", u->cut_bytes,
+            limit_of(s, BRU_REASON_OUTPUT_LIMIT, limit));
 }
 
 static void print_stats(FILE *f, const runner *r, const bru_result *result) {

@@ -29,7 +29,8 @@ static int load(const settings *s, program *p) {
         return source_text("-c", s->code, &p->source);
     }
     if (s->module) {
-        p->argv[0] = "-m";
+        p->exec.argv++; /* Python puts the module's file there */
+        p->exec.argc--;
         p->exec.flags |= BRU_EXEC_MODULE;
         return source_text("-m", s->module, &p->source);
     }

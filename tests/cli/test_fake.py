@@ -11,11 +11,13 @@ import time
 
 from command import BRUMATE, Case, Terminal, main, run
 
+os.environ.pop("BRUMATE_IMAGE", None)
+
 S, MS = 10**9, 10**6
 
 # Options, and what the library is given.
 FIELDS = [
-    ([], {"timeout": 30 * S, "exec": 30 * S, "cpu": 0, "grace": 100 * MS, "memory": 0,
+    ([], {"timeout": 30 * S, "exec": 30 * S, "cpu": 0, "grace": 100 * MS, "memory": 512 << 20,
           "output": 64 << 20, "files": 0, "stops": 1, "trusted": 1}),
     (["--timeout", "2s"], {"timeout": 2 * S, "exec": 2 * S}),
     (["-t", "1.5s"], {"timeout": 1500 * MS}),
@@ -164,7 +166,7 @@ class Lines(Case):
                 (["-c", "show", "--timeout", "x", "-q"],
                  "file=<string> flags=4 argv [-c] [--timeout] [x] [-q]"),
                 (["-cshow", "a"], "argv [-c] [a]"),
-                (["-m", "show", "-v"], "flags=6 argv [-m] [-v]"),
+                (["-m", "show", "-v"], "flags=6 argv [-v]"),
                 ([name, "--memory", "1"], f"file={name} flags=4 argv [{name}] [--memory] [1]"),
                 (["--", name, "--", "x"], f"argv [{name}] [--] [x]"),
                 ([name, ""], f"argv [{name}] []"),
@@ -242,10 +244,10 @@ class Ends(Case):
             ("completed", 0, r"\A\Z"),
             ("exception", 1, r"\ATraceback: boom\n\Z"),
             ("timeout", 124,
-             r"\Abrumate: time limit reached: it was\\ntoo much; the option is --timeout\n\Z"),
-            ("cpu_limit", 124, r"\Abrumate: CPU time .*--cpu\n\Z"),
-            ("memory_limit", 125, r"\Abrumate: memory limit .*--memory\n\Z"),
-            ("output_limit", 126, r"\Abrumate: output limit .*--output\n\Z"),
+             r"\Abrumate: time limit reached \(--timeout 30s\): it was\\ntoo much\n\Z"),
+            ("cpu_limit", 124, r"\Abrumate: CPU time .*\(--cpu .*\): .*\n\Z"),
+            ("memory_limit", 125, r"\Abrumate: memory limit .*\(--memory 512M\): .*\n\Z"),
+            ("output_limit", 126, r"\Abrumate: output limit .*\(--output 64M\): .*\n\Z"),
             ("stack_limit", 123, r"\Abrumate: stack limit reached: it was\\ntoo much\n\Z"),
             ("crashed", 122, r"\Abrumate: the interpreter crashed: .*\n\Z"),
             ("interrupted", 130, r"\Abrumate: interrupted: .*\n\Z"),
