@@ -36,73 +36,75 @@ typedef struct fiber {
 #if defined(FIBER_ASAN)
 
 #define NOT_CHECKED __attribute__((no_sanitize("address"), noinline))
+#define FIBER_CALL  static inline __attribute__((no_sanitize("address")))
 
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 
-static inline void fiber_to_guest(fiber *f) {
+FIBER_CALL void fiber_to_guest(fiber *f) {
     __sanitizer_start_switch_fiber(&f->host_fake, f->low, f->len);
 }
-static inline void fiber_in_guest(fiber *f) {
+FIBER_CALL void fiber_in_guest(fiber *f) {
     __sanitizer_finish_switch_fiber(f->guest_fake, &f->host_low, &f->host_len);
 }
-static inline void fiber_to_host(fiber *f) {
+FIBER_CALL void fiber_to_host(fiber *f) {
     __sanitizer_start_switch_fiber(&f->guest_fake, f->host_low, f->host_len);
 }
-static inline void fiber_in_host(fiber *f) {
+FIBER_CALL void fiber_in_host(fiber *f) {
     __sanitizer_finish_switch_fiber(f->host_fake, NULL, NULL);
 }
 /* The guest side ended in an orderly way; before leaving it for good. */
-static inline void fiber_end(fiber *f) {
+FIBER_CALL void fiber_end(fiber *f) {
     f->guest_fake = NULL;
     __sanitizer_start_switch_fiber(NULL, f->host_low, f->host_len);
 }
 /* Already on the host's side, by a jump: makes up for what was not said. */
-static inline void fiber_jumped(fiber *f) {
+FIBER_CALL void fiber_jumped(fiber *f) {
     fiber_end(f);
     fiber_in_host(f);
     __asan_unpoison_memory_region(f->low, f->len);
 }
 /* What was left of a run on the guest's stack is gone. */
-static inline void fiber_forget(fiber *f) {
+FIBER_CALL void fiber_forget(fiber *f) {
     __asan_unpoison_memory_region(f->low, f->len);
     f->guest_fake = NULL;
 }
-static inline void fiber_free(fiber *f) {
+FIBER_CALL void fiber_free(fiber *f) {
     fiber_forget(f);
 }
 
 #elif defined(FIBER_TSAN)
 
 #define NOT_CHECKED __attribute__((no_sanitize("thread"), noinline))
+#define FIBER_CALL  static inline __attribute__((no_sanitize("thread")))
 
 #include <sanitizer/tsan_interface.h>
 
-static inline void fiber_to_guest(fiber *f) {
+FIBER_CALL void fiber_to_guest(fiber *f) {
     f->host_thread = __tsan_get_current_fiber();
     if (!f->guest_thread) f->guest_thread = __tsan_create_fiber(0);
     __tsan_switch_to_fiber(f->guest_thread, 0);
 }
-static inline void fiber_in_guest(fiber *f) {
+FIBER_CALL void fiber_in_guest(fiber *f) {
     (void)f;
 }
-static inline void fiber_to_host(fiber *f) {
+FIBER_CALL void fiber_to_host(fiber *f) {
     __tsan_switch_to_fiber(f->host_thread, 0);
 }
-static inline void fiber_in_host(fiber *f) {
+FIBER_CALL void fiber_in_host(fiber *f) {
     (void)f;
 }
-static inline void fiber_free(fiber *f) {
+FIBER_CALL void fiber_free(fiber *f) {
     if (f->guest_thread) __tsan_destroy_fiber(f->guest_thread);
     f->guest_thread = NULL;
 }
-static inline void fiber_forget(fiber *f) {
+FIBER_CALL void fiber_forget(fiber *f) {
     fiber_free(f);
 }
-static inline void fiber_end(fiber *f) {
+FIBER_CALL void fiber_end(fiber *f) {
     fiber_to_host(f);
 }
-static inline void fiber_jumped(fiber *f) {
+FIBER_CALL void fiber_jumped(fiber *f) {
     fiber_to_host(f);
     fiber_free(f);
 }
@@ -110,29 +112,30 @@ static inline void fiber_jumped(fiber *f) {
 #else
 
 #define NOT_CHECKED
+#define FIBER_CALL static inline
 
-static inline void fiber_to_guest(fiber *f) {
+FIBER_CALL void fiber_to_guest(fiber *f) {
     (void)f;
 }
-static inline void fiber_in_guest(fiber *f) {
+FIBER_CALL void fiber_in_guest(fiber *f) {
     (void)f;
 }
-static inline void fiber_to_host(fiber *f) {
+FIBER_CALL void fiber_to_host(fiber *f) {
     (void)f;
 }
-static inline void fiber_in_host(fiber *f) {
+FIBER_CALL void fiber_in_host(fiber *f) {
     (void)f;
 }
-static inline void fiber_end(fiber *f) {
+FIBER_CALL void fiber_end(fiber *f) {
     (void)f;
 }
-static inline void fiber_jumped(fiber *f) {
+FIBER_CALL void fiber_jumped(fiber *f) {
     (void)f;
 }
-static inline void fiber_forget(fiber *f) {
+FIBER_CALL void fiber_forget(fiber *f) {
     (void)f;
 }
-static inline void fiber_free(fiber *f) {
+FIBER_CALL void fiber_free(fiber *f) {
     (void)f;
 }
 

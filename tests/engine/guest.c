@@ -149,9 +149,9 @@ static uint64_t call_add(void *i, const uint64_t *a) {
 
 /* Parks a few times, and must find its registers and its stack as they were. */
 static uint64_t call_wait(void *i, const uint64_t *a) {
-    uint64_t sum = 0;
+    uint64_t sum = 0, times = a[0]; /* the caller's array is gone when it has parked */
     volatile double share = 0.5;
-    for (uint64_t n = 0; n < a[0]; n++) sum += import(i, 1, 0, 0) + (uint64_t)(share * 2);
+    for (uint64_t n = 0; n < times; n++) sum += import(i, 1, 0, 0) + (uint64_t)(share * 2);
     return sum;
 }
 

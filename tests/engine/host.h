@@ -61,8 +61,8 @@ static const door more_doors[] = { { "more", "add", "Ii:I", door_add } };
 static const door_table all_doors[] = { { test_doors, 3 }, { more_doors, 1 } };
 
 static const char *guest_path(int number) {
-    static char path[4096];
-    const char *folder = getenv("TEST_GUESTS");
+    static _Thread_local char path[4096];
+    const char *folder = getenv("TEST_GUESTS"); /* absolute */
     snprintf(path, sizeof path, "%s/test-guest-%d.so", folder ? folder : ".", number);
     return path;
 }

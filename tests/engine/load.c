@@ -210,12 +210,15 @@ TEST(a_thousand_instances_come_and_go_without_a_trace) {
     guest_link *keep = test_link();
     instance_free(test_instance(&w, 0));
     unsigned maps = entries("/proc/self/maps", false), fds = entries("/proc/self/fd", true);
+    (void)maps;
     for (int n = 0; n < 1000; n++) {
         instance *i = test_instance(&w, 0);
         if (n % 10 == 0) CHECK_EQ(call(i, "add", "ii:i", 1, 2, NULL).value, 3);
         instance_free(i);
     }
+#if !defined(UNDER_ASAN) && !defined(UNDER_TSAN) /* which map memory as they please */
     CHECK(entries("/proc/self/maps", false) <= maps + 2);
+#endif
     CHECK_EQ(entries("/proc/self/fd", true), fds);
     guest_link_unref(keep);
 }

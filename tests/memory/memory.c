@@ -313,13 +313,16 @@ TEST(a_thousand_slots_come_and_go_without_a_trace) {
     mem_image *im = noise_image(bytes);
     slot_free(mapped(im, SLOT_SCAN));
     unsigned maps = mappings(), fds = descriptors();
+    (void)maps;
     for (int i = 0; i < 1000; i++) {
         slot *s = mapped(im, SLOT_SCAN);
         REQUIRE(s);
         scribble(s, 3);
         slot_free(s);
     }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map as they please */
     CHECK(mappings() <= maps + 2);
+#endif
     CHECK_EQ(descriptors(), fds);
     mem_image_unref(im);
     free(bytes);
@@ -339,7 +342,10 @@ TEST(a_live_slot_costs_at_most_four_mappings) {
         slot_where(slots[i]).memory[IMAGE_LEN] = 1;
         if (i % 2) CHECK_EQ(slot_reset(slots[i], &err), BRU_OK);
     }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CHECK(mappings() - before <= 4 * MANY + 4);
+#endif
+    (void)before;
     for (int i = 0; i < MANY; i++) slot_free(slots[i]);
     mem_image_unref(im);
     free(bytes);
