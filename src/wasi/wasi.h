@@ -71,8 +71,9 @@ typedef struct wasi_wait_info {
 
 wasi_wait_info wasi_wait(const wasi *w);
 
-/* The parked call, when it is made again, answers EINTR instead of waiting further. Without effect
- * if none is parked. */
+/* The parked call, when it is made again, does not wait further: poll_oneoff answers that the time
+ * of its clocks has come (the libraries of guests do not pass EINTR on from a sleep), a write what
+ * it has written, any other call EINTR. Without effect if none is parked. */
 void wasi_interrupt(wasi *w);
 /* The parked call will not be made again: its guest was ended. */
 void wasi_forget_wait(wasi *w);
