@@ -18,7 +18,7 @@ const option options[] = {
       "from the Python exception at a deadline or at Ctrl-C to\n"
       "the stop that nothing catches; default 100ms, prompt 1s" },
     { OPT_MEMORY, 0, "memory", "SIZE", FOR_RUN,
-      "memory, the interpreter's own 20M included: 64M, 1G; none\n"
+      "memory, the interpreter's own included: 64M, 1G; none\n"
       "(4G); default 512M" },
     { OPT_OUTPUT, 0, "output", "SIZE", FOR_RUN,
       "stdout and stderr together, of the program or of each\n"
