@@ -49,7 +49,7 @@ static size_t piece(int fd) {
 
 write_end io_write(ctrl_c *c, int fd, const void *data, size_t len, uint64_t until) {
     const char *at = data;
-    size_t most = piece(fd);
+    size_t most = len > PIPE_BUF ? piece(fd) : len;
     while (len > 0) {
         struct pollfd ready = { .fd = fd, .events = POLLOUT };
         if (poll(&ready, 1, 0) == 0 && io_wait(c, fd, POLLOUT, until) != WAIT_READY)
