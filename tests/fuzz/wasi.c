@@ -1,0 +1,181 @@
+/* Any sequence of WASI calls with any arguments over any memory, on a namespace of memory, an
+ * archive and a host folder with links planted in it. Afterwards: the books of the memory are
+ * right, and what lies outside the host folder was neither seen nor changed. */
+#define _GNU_SOURCE
+#include "recount.h"
+#include "wasi/wasi.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MEMORY 65536u
+#define SECRET "fuzz-secret-4711"
+
+static char top[64], in[80];
+static buf archive;
+
+static const char *const paths[] = {
+    "data/a", "data/b", "data/d", "data/d/x", "data/l", "tmp", "lib/mod.py", "lib/pkg/x", "mnt/f",
+    "mnt/d/g", "mnt/out/secret", "mnt/abs", "mnt/new", "dev/null", "..", "a/../data/./a/",
+};
+#define PATHS (sizeof paths / sizeof *paths)
+#define PATH_AT(i) (256u + (uint32_t)(i) * 32u)
+
+static bru_status to_buf(void *ctx, const void *bytes, size_t len, bru_error *err) {
+    bru_status st = buf_append(ctx, bytes, len);
+    return st ? error_set(err, st, "buffer") : BRU_OK;
+}
+
+static void write_at(int dir, const char *name, const char *text) {
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    MUST(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static void tidy_away(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", top);
+    if (system(command)) fprintf(stderr, "%s is left behind\n", top);
+}
+
+static void host_fill(void) {
+    int dir = open(in, O_PATH | O_DIRECTORY);
+    MUST(dir >= 0);
+    write_at(dir, "f", "in f");
+    MUST(mkdirat(dir, "d", 0755) == 0);
+    write_at(dir, "d/g", "in g");
+    MUST(symlinkat("../out", dir, "out") == 0 && symlinkat("/etc/passwd", dir, "abs") == 0);
+    close(dir);
+}
+
+static void host_make(void) {
+    char path[160];
+    snprintf(top, sizeof top, "/tmp/bru-fuzz-XXXXXX");
+    MUST(mkdtemp(top) != NULL);
+    atexit(tidy_away);
+    snprintf(in, sizeof in, "%s/in", top);
+    snprintf(path, sizeof path, "%s/out", top);
+    MUST(mkdir(in, 0755) == 0 && mkdir(path, 0755) == 0);
+    int dir = open(top, O_PATH | O_DIRECTORY);
+    write_at(dir, "out/secret", SECRET);
+    MUST(mkdirat(dir, "arch", 0755) == 0 && mkdirat(dir, "arch/pkg", 0755) == 0);
+    write_at(dir, "arch/mod.py", "import pkg\n");
+    write_at(dir, "arch/pkg/x", "0123456789");
+    MUST(symlinkat("pkg/x", dir, "arch/l") == 0);
+    close(dir);
+    snprintf(path, sizeof path, "%s/arch", top);
+    buf_init(&archive, 1 << 16);
+    MUST(archive_build(path, 0, NULL, NULL, to_buf, &archive, NULL) == BRU_OK);
+    host_fill();
+}
+
+/* Removes all that is there, whatever the guest made, and begins anew. */
+static void host_refresh(vfs_fs *host) {
+    vfs_fs *tree = NULL;
+    vfs *v = NULL;
+    vfs_dirent d;
+    MUST(!memtree_new(NULL, &tree, NULL) && !vfs_new(tree, NULL, NULL, NULL, &v, NULL));
+    MUST(!vfs_mount(v, "/h", host, NULL));
+    for (;;) {
+        vfs_file *f = NULL;
+        MUST(vfs_open(v, NULL, "/h", 2, VFS_READ | VFS_FOLDER, &f) == VFS_OK);
+        vfs_err e = vfs_readdir(f, 2, &d);
+        vfs_close(f);
+        MUST(e == VFS_OK);
+        if (d.len == 0) break;
+        char path[300];
+        snprintf(path, sizeof path, "/h/%s", d.name);
+        MUST(vfs_remove(v, path, NULL) == BRU_OK);
+    }
+    vfs_free(v);
+    fs_unref(tree);
+    host_fill();
+}
+
+/* An argument: a good descriptor, a path that lies in the memory, its length, or anything. */
+static uint64_t argument(input *in_, char type) {
+    uint32_t how = take(in_, 1);
+    if (how < 64) return how % 12;
+    if (how < 128) return PATH_AT(how % PATHS);
+    if (how < 176) return strlen(paths[how % PATHS]);
+    if (how < 200) return 4096 + take(in_, 1) * 16;
+    if (how < 224) return take(in_, 2);
+    if (how < 240) return type == 'I' ? (uint64_t)take(in_, 4) << 32 | take(in_, 4) : take(in_, 4);
+    return type == 'I' ? UINT64_MAX - how % 4 : UINT32_MAX - how % 4;
+}
+
+static void play(wasi *w, uint8_t *memory, input *in_, sink *out, source *src) {
+    gmem m = { memory, MEMORY };
+    for (int n = 0; in_->left > 0 && n < 400; n++) {
+        const door *d = &wasi_doors[take(in_, 1) % wasi_door_count];
+        uint64_t args[9] = { 0 }, result = 0;
+        for (size_t i = 0; d->type[i] != ':'; i++) args[i] = argument(in_, d->type[i]);
+        door_next next = d->fn(w, m, args, &result);
+        if (next == DOOR_RETURN) MUST(result <= 76);
+        if (next == DOOR_STOP) MUST(wasi_stop(w).cause != WASI_RUNNING);
+        if (next == DOOR_STOP) wasi_restart_stdio(w);
+        if (next != DOOR_PARK) continue;
+        MUST(wasi_wait(w).reasons != 0);
+        switch (take(in_, 1) % 5) {
+        case 0: sink_take(out); break;
+        case 1: (void)!source_give(src, "given", 5, NULL); break;
+        case 2: wasi_interrupt(w); break;
+        case 3: wasi_forget_wait(w); break;
+        default: break;
+        }
+        next = d->fn(w, m, args, &result);
+        if (next == DOOR_PARK && n % 2) wasi_reset(w);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (!top[0]) host_make();
+    input in_ = { data, size };
+    uint8_t *memory = malloc(MEMORY);
+    MUST(memory != NULL);
+    memset(memory, 0, MEMORY);
+    for (size_t i = 0; i < PATHS; i++) memcpy(memory + PATH_AT(i), paths[i], strlen(paths[i]));
+    for (size_t i = 0; i < MEMORY - 4096 && size; i++) memory[4096 + i] = data[i % size];
+    uint32_t how = take(&in_, 1);
+    memtree_options tree_opt = { .max_bytes = 1 << 18, .max_entries = 60 };
+    sink_options sink_opt = { .mode = how & 1 ? SINK_STREAM : SINK_COLLECT, .limit = 5000,
+                              .stop = how & 2, .merge = how & 4 ? 100 : 0 };
+    hostfs_options host_opt = { .writable = how & 8, .max_open = 6, .max_write = 10000,
+                                .by_parts = how & 16 };
+    vfs_fs *tree = NULL, *lib = NULL, *host = NULL;
+    sink *out = NULL;
+    source *src = NULL;
+    vfs *files = NULL;
+    wasi *w = NULL;
+    MUST(!memtree_new(&tree_opt, &tree, NULL));
+    MUST(!archive_open(archive.data, archive.len, false, NULL, NULL, &lib, NULL));
+    MUST(!hostfs_open(in, &host_opt, &host, NULL));
+    MUST(!sink_new(&sink_opt, &out, NULL) && !source_new(how & 32, &src, NULL));
+    MUST(!vfs_new(tree, out, src, NULL, &files, NULL));
+    MUST(!vfs_mount(files, "/lib", lib, NULL) && !vfs_mount(files, "/mnt", host, NULL));
+    wasi_options opt = { .files = files, .max_fds = 12 };
+    MUST(!wasi_new(&opt, &w, NULL));
+    play(w, memory, &in_, out, src);
+    MUST(memmem(memory, MEMORY, SECRET, strlen(SECRET)) == NULL);
+    wasi_reset(w);
+    recount_check(tree);
+    memtree_clear(tree);
+    recount_check(tree);
+    wasi_free(w);
+    vfs_free(files);
+    if (how & 8) host_refresh(host);
+    fs_unref(host);
+    fs_unref(lib);
+    fs_unref(tree);
+    sink_free(out);
+    source_free(src);
+    free(memory);
+    char path[160], text[64] = "";
+    snprintf(path, sizeof path, "%s/out/secret", top);
+    int fd = open(path, O_RDONLY);
+    MUST(fd >= 0 && read(fd, text, sizeof text - 1) == (ssize_t)strlen(SECRET));
+    close(fd);
+    MUST(strcmp(text, SECRET) == 0);
+    return 0;
+}
