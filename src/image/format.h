@@ -1,6 +1,6 @@
 /* The image file: one page of header, then three sections that start on page boundaries.
  *
- *     header    magic, version, where the sections are, checksums
+ *     header    magic, version, where the sections are, checksums; the rest of its page is zero
  *     manifest  lines of "key value", then the guest's globals as bytes
  *     memory    the frozen linear memory, as it is mapped; pages of zeros are holes
  *     root      the archive of the guest's read-only files, as it is mapped

@@ -36,11 +36,15 @@ static bru_status open_checked(const char *path, unsigned flags, int *fd, format
     if (fstat(*fd, &info) != 0) return error_errno(err, errno, "cannot read the image %s", path);
     if (!S_ISREG(info.st_mode))
         return error_set(err, BRU_EFORMAT, "%s is not a file, so not an image", path);
-    ssize_t n = pread(*fd, h, sizeof *h, 0);
+    uint8_t page[FORMAT_PAGE];
+    ssize_t n = pread(*fd, page, sizeof page, 0);
     if (n < 0) return error_errno(err, errno, "cannot read the image %s", path);
-    if ((size_t)n < sizeof *h)
+    if ((size_t)n < sizeof page)
         return error_set(err, BRU_EFORMAT, "%s is too short to be a Brumate image", path);
+    memcpy(h, page, sizeof *h);
     bru_status st = format_check(h, (uint64_t)info.st_size, path, err);
+    for (size_t i = sizeof *h; !st && i < sizeof page; i++)
+        if (page[i]) st = error_set(err, BRU_EFORMAT, "%s is damaged in its first page", path);
     if (!st && !(flags & BRU_IMAGE_TRUSTED)) st = format_verify(*fd, h, path, err);
     return st;
 }

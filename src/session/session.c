@@ -152,6 +152,20 @@ static bru_status make_lock(bru_session *s, bru_error *err) {
     return failed ? error_errno(err, failed, "cannot make a lock") : BRU_OK;
 }
 
+static bru_status check_limits(const bru_limits *l, const bru_image *image, bru_error *err) {
+    uint64_t least = mem_image_size(image->memory);
+    if (l->file_bytes < SESSION_FILES_MIN)
+        return error_set(err, BRU_EINVAL,
+                         "a file limit of %llu bytes is too small: every guest has folders, %d "
+                         "bytes are the least",
+                         (unsigned long long)l->file_bytes, SESSION_FILES_MIN);
+    if (l->memory_bytes < least)
+        return error_set(err, BRU_EINVAL,
+                         "a memory limit of %llu bytes is too small: the interpreter itself has %llu",
+                         (unsigned long long)l->memory_bytes, (unsigned long long)least);
+    return BRU_OK;
+}
+
 bru_status session_new(bru_image *image, const bru_session_options *o, bru_session **out,
                        bru_error *err) {
     *out = NULL;
@@ -160,7 +174,8 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     s->image = bru_image_ref(image);
     s->limits = session_limits(&o->limits);
     s->flags = o->flags;
-    bru_status st = make_lock(s, err);
+    bru_status st = check_limits(&s->limits, image, err);
+    if (!st) st = make_lock(s, err);
     if (!st) st = session_open_world(s, image->root, err);
     if (!st) st = mount_all(s, o, err);
     if (!st) st = set_environment(s, o, err);
@@ -171,11 +186,6 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
         .memory_limit = unlimited ? 0 : s->limits.memory_bytes / SLOT_PAGE * SLOT_PAGE,
         .ctx = { [SESSION_TABLE_WASI] = s->wasi, [SESSION_TABLE_OWN] = s },
     };
-    if (!st && !unlimited && s->limits.memory_bytes < mem_image_size(image->memory))
-        st = error_set(err, BRU_EINVAL,
-                       "a memory limit of %llu bytes is too small: the interpreter itself has %llu",
-                       (unsigned long long)s->limits.memory_bytes,
-                       (unsigned long long)mem_image_size(image->memory));
     if (!st)
         st = instance_new(image->link, image->memory, image->globals, image->globals_len, &options,
                           &s->guest, err);

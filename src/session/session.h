@@ -30,6 +30,7 @@ enum {
     SESSION_REPLY_MAX = 1 << 20,   /* what a prompt asked for */
     SESSION_FAILURE_MAX = 1 << 16
 };
+enum { SESSION_FILES_MIN = 16 << 10 }; /* bytes: the folders that every guest has, with room */
 
 /* The public states, and whether the guest is parked in WAITING. */
 typedef enum session_phase {

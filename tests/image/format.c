@@ -117,8 +117,8 @@ TEST(an_image_with_a_flipped_byte_anywhere_is_refused_by_name) {
     int fd = image_copy(path);
     off_t len = lseek(fd, 0, SEEK_END);
     REQUIRE(len > FORMAT_PAGE);
-    for (int i = 0; i < 24; i++) {
-        off_t at = i < 3 ? i * 40 : (off_t)((uint64_t)(len - FORMAT_PAGE) * (unsigned)i / 24) + FORMAT_PAGE;
+    for (int i = 0; i < 32; i++) {
+        off_t at = i < 8 ? i * 500 : FORMAT_PAGE + (off_t)((uint64_t)(len - FORMAT_PAGE) * (unsigned)(i - 8) / 24);
         uint8_t was, now;
         bru_error err;
         REQUIRE(pread(fd, &was, 1, at) == 1);
