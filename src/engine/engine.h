@@ -177,7 +177,7 @@ typedef struct engine_soft {
  * stores it ends at once. */
 typedef struct engine_limits {
     uint64_t deadline; /* CLOCK_MONOTONIC, ns */
-    uint64_t cpu;      /* ns of CPU time that this call may still use; costs 0.5 us a call */
+    uint64_t cpu;      /* ns of CPU time that this call may still use; costs two clock reads */
     uint64_t grace;    /* ns, of the clock that ran out */
     engine_soft soft_deadline, soft_cpu, soft_interrupt;
 } engine_limits;

@@ -180,11 +180,11 @@ static bru_status run_claimed(instance *i, const engine_limits *limits, engine_r
     bru_status st = thread_enter(&t, err);
     if (!st) st = stop_begin(t, i, limits, err);
     if (st) return st;
-    uint64_t cpu = limits && limits->cpu ? clock_thread_cpu() : 0;
     i->trap = ENGINE_TRAP_NONE;
     i->value = 0;
     switch_code code = i->run.mark ? SWITCH_MARKED : enter(i);
     stop_end(t, i);
+    uint64_t cpu = i->run.cpu_start;
     *report = (engine_report){ .outcome = outcome_of(i, code),
                                .trap = (engine_trap)i->trap,
                                .value = code == SWITCH_RETURNED ? i->value : 0,

@@ -24,7 +24,11 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
+#if defined(__x86_64__)
 static const int fault_signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+#else /* the compiler's trap instruction is a breakpoint here */
+static const int fault_signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
+#endif
 #define FAULTS (sizeof fault_signals / sizeof *fault_signals)
 
 /* The process's, as signal dispositions are. Written once, before any guest runs. */
@@ -77,7 +81,7 @@ static bool in_slot(const instance *i, uintptr_t at) {
 
 static engine_trap trap_of(const instance *i, int signal, uintptr_t at) {
     if (signal == SIGFPE) return ENGINE_TRAP_DIV_BY_ZERO;
-    if (signal == SIGILL) return ENGINE_TRAP_UNREACHABLE;
+    if (signal == SIGILL || signal == SIGTRAP) return ENGINE_TRAP_UNREACHABLE;
     if (!in_slot(i, at)) return ENGINE_TRAP_FAULT;
     if (at < (uintptr_t)i->at.stack_low) return ENGINE_TRAP_STACK;
     if (at < (uintptr_t)i->at.memory) return ENGINE_TRAP_FAULT;

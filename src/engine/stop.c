@@ -206,7 +206,8 @@ static void run_clear(run *r, const engine_limits *limits) {
     r->wish_seen = 0;
     r->acked = false;
     if (limits && limits->deadline) r->due[CAUSE_DEADLINE] = limits->deadline;
-    if (limits && limits->cpu) r->due[CAUSE_CPU] = later(clock_thread_cpu(), limits->cpu);
+    r->cpu_start = limits && limits->cpu ? clock_thread_cpu() : 0;
+    if (r->cpu_start) r->due[CAUSE_CPU] = later(r->cpu_start, limits->cpu);
 }
 
 bru_status stop_begin(thread_state *t, instance *i, const engine_limits *limits, bru_error *err) {

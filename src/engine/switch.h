@@ -2,7 +2,8 @@
  *
  * A side that does not run is described by one number, its stack pointer, below which lie the
  * registers that a function must preserve and the floating-point control words. The guest side
- * starts with the control words that a new thread has, whatever the host's are. */
+ * runs with the control words that a new thread has, whatever the host's are, and cannot change
+ * them: wasm has no instruction for it. */
 #ifndef BRU_ENGINE_SWITCH_H
 #define BRU_ENGINE_SWITCH_H
 

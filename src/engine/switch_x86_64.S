@@ -2,6 +2,10 @@
  *     +0 MXCSR  +4 x87 control word  +8 r15 r14 r13 r12 rbx rbp  +56 return address
  * 64 bytes: a stack pointer saved at a call is a multiple of 16 here too. */
 
+/* The control words of a new thread. */
+#define PLAIN_MXCSR 0x1F80
+#define PLAIN_X87   0x037F
+
 #if defined(__CET__)
 #define ENTRY endbr64
 #else
@@ -37,10 +41,38 @@
     fnstcw 4(%rsp)
 .endm
 
+/* Loading the words is slow, and hardly ever needed: the guest's are always those of a new thread,
+ * and so are nearly every host's. Goes to \other if those saved at \at are not, MXCSR's flags left
+ * aside. Uses r10. */
+.macro COMPARE_WORDS at, other
+    movl (\at), %r10d
+    andl $~0x3F, %r10d
+    cmpl $PLAIN_MXCSR, %r10d
+    jne \other
+    cmpw $PLAIN_X87, 4(\at)
+    jne \other
+.endm
+
+/* The host's words are at rsp: loads the guest's. */
+.macro GUEST_WORDS
+    COMPARE_WORDS %rsp, 1f
+    jmp 2f
+1:  ldmxcsr control_words(%rip)
+    fldcw 4+control_words(%rip)
+2:
+.endm
+
+/* The guest's words are loaded, the host's are at rsp: loads those. */
+.macro HOST_WORDS
+    COMPARE_WORDS %rsp, 1f
+    jmp 2f
+1:  ldmxcsr (%rsp)
+    fldcw 4(%rsp)
+2:
+.endm
+
 /* Goes on with the side whose stack pointer is in rsp. */
 .macro RESTORE
-    ldmxcsr (%rsp)
-    fldcw 4(%rsp)
     addq $8, %rsp
     popq %r15
     popq %r14
@@ -53,9 +85,9 @@
 
     .section .rodata
     .balign 8
-control_words: /* of a new thread */
-    .long 0x1F80
-    .long 0x037F
+control_words:
+    .long PLAIN_MXCSR
+    .long PLAIN_X87
 
     .text
 
@@ -65,15 +97,15 @@ FUNCTION(switch_start)
     SAVE
     movq %rsp, (%rdi)
     movq %rdi, %rbx
+    GUEST_WORDS
     movq %rsi, %rsp
-    ldmxcsr control_words(%rip)
-    fldcw 4+control_words(%rip)
     xorl %ebp, %ebp
     .cfi_undefined %rip             /* backtraces of the guest side end here */
     movq %rcx, %rdi
     callq *%rdx
     movq (%rbx), %rsp
     xorl %eax, %eax
+    HOST_WORDS
     RESTORE
 END(switch_start)
 
@@ -83,6 +115,7 @@ FUNCTION(switch_park)
     movq %rsp, (%rdi)
     movq %rsi, %rsp
     movl %edx, %eax
+    HOST_WORDS
     RESTORE
 END(switch_park)
 
@@ -90,6 +123,7 @@ END(switch_park)
 FUNCTION(switch_resume)
     SAVE
     movq %rsp, (%rdi)
+    GUEST_WORDS
     movq %rsi, %rsp
     RESTORE
 END(switch_resume)
@@ -99,6 +133,7 @@ FUNCTION(switch_drop)
     .cfi_undefined %rip
     movq %rdi, %rsp
     movl %esi, %eax
+    HOST_WORDS
     RESTORE
 END(switch_drop)
 
@@ -106,6 +141,7 @@ END(switch_drop)
 FUNCTION(switch_land)
     .cfi_undefined %rip
     cld
+    HOST_WORDS
     RESTORE
 END(switch_land)
 
@@ -117,13 +153,17 @@ FUNCTION(switch_call)
     movq %rsp, %rbp
     .cfi_def_cfa_register %rbp
     movq %rdi, %rsp
-    ldmxcsr (%rdi)
+    COMPARE_WORDS %rdi, 1f
+    movq %rdx, %rdi
+    callq *%rsi
+    jmp 2f
+1:  ldmxcsr (%rdi)
     fldcw 4(%rdi)
     movq %rdx, %rdi
     callq *%rsi
     ldmxcsr control_words(%rip)
     fldcw 4+control_words(%rip)
-    movq %rbp, %rsp
+2:  movq %rbp, %rsp
     .cfi_def_cfa_register %rsp
     popq %rbp
     .cfi_adjust_cfa_offset -8
