@@ -194,7 +194,8 @@ static bru_status check_header(archive *a, bru_error *err) {
                          (unsigned long long)get64(h, HEAD_TOTAL));
     uint64_t names = get64(h, HEAD_NAMES), data = get64(h, HEAD_DATA);
     a->count = get32(h, HEAD_COUNT);
-    if (a->count == 0 || a->count > ARCHIVE_ENTRIES_MAX) return broken(err, "bad number of entries");
+    if (a->count == 0 || a->count > ARCHIVE_ENTRIES_MAX)
+        return broken(err, "bad number of entries");
     uint64_t tables = ARCHIVE_HEADER + (uint64_t)a->count * ARCHIVE_ENTRY;
     if (tables > a->len || names > a->len - tables || data < tables + names ||
         data > a->len - ARCHIVE_TRAILER || get64(h, HEAD_RESERVED) != 0)

@@ -228,39 +228,65 @@ static bru_status put_all_data(builder *b) {
     return st;
 }
 
+static bru_status put_head(builder *b, const buf *tables, uint64_t names, uint64_t data,
+                           uint64_t end) {
+    static const uint8_t pad[ARCHIVE_ALIGN];
+    uint8_t head[ARCHIVE_HEADER] = ARCHIVE_MAGIC;
+    le_put(head + HEAD_VERSION, ARCHIVE_VERSION, 4);
+    le_put(head + HEAD_COUNT, b->count, 4);
+    le_put(head + HEAD_TOTAL, end + ARCHIVE_TRAILER, 8);
+    le_put(head + HEAD_NAMES, names, 8);
+    le_put(head + HEAD_DATA, data, 8);
+    le_put(head + HEAD_TABLES_SUM, XXH3_64bits(tables->data, tables->len), 8);
+    le_put(head + HEAD_SUM, XXH3_64bits(head, HEAD_SUM), 8);
+    bru_status st = put(b, head, sizeof head);
+    if (!st) st = put(b, tables->data, tables->len);
+    return st ? st : put(b, pad, (size_t)(data - ARCHIVE_HEADER - tables->len));
+}
+
+static bru_status put_tail(builder *b) {
+    uint8_t tail[ARCHIVE_TRAILER];
+    le_put(tail + TAIL_DATA_SUM, XXH3_64bits_digest(b->sum), 8);
+    memcpy(tail + TAIL_MAGIC, ARCHIVE_MAGIC, 8);
+    return put(b, tail, sizeof tail);
+}
+
 static bru_status put_archive(builder *b) {
-    buf tables;
-    buf_init(&tables, SIZE_MAX);
     uint64_t names = 0, end = 0;
     for (uint32_t i = 0; i < b->count; i++) names += strlen(b->items[i].path + b->items[i].name);
-    uint64_t tables_end = ARCHIVE_HEADER + (uint64_t)b->count * ARCHIVE_ENTRY + names;
-    uint64_t data = (tables_end + ARCHIVE_ALIGN - 1) / ARCHIVE_ALIGN * ARCHIVE_ALIGN;
-    bru_status st = names > UINT32_MAX ? error_set(b->err, BRU_ELIMIT, "above 4 GiB of names")
-                                       : layout(b, data, &end);
+    if (names > UINT32_MAX) return error_set(b->err, BRU_ELIMIT, "above 4 GiB of names");
+    uint64_t data = ARCHIVE_HEADER + (uint64_t)b->count * ARCHIVE_ENTRY + names;
+    data = (data + ARCHIVE_ALIGN - 1) / ARCHIVE_ALIGN * ARCHIVE_ALIGN;
+    buf tables;
+    buf_init(&tables, SIZE_MAX);
+    bru_status st = layout(b, data, &end);
     if (!st && tables_fill(b, &tables)) st = error_set(b->err, BRU_ENOMEM, "no memory for tables");
-    if (!st) {
-        uint8_t head[ARCHIVE_HEADER] = ARCHIVE_MAGIC;
-        static const uint8_t pad[ARCHIVE_ALIGN];
-        le_put(head + HEAD_VERSION, ARCHIVE_VERSION, 4);
-        le_put(head + HEAD_COUNT, b->count, 4);
-        le_put(head + HEAD_TOTAL, end + ARCHIVE_TRAILER, 8);
-        le_put(head + HEAD_NAMES, names, 8);
-        le_put(head + HEAD_DATA, data, 8);
-        le_put(head + HEAD_TABLES_SUM, XXH3_64bits(tables.data, tables.len), 8);
-        le_put(head + HEAD_SUM, XXH3_64bits(head, HEAD_SUM), 8);
-        st = put(b, head, sizeof head);
-        if (!st) st = put(b, tables.data, tables.len);
-        if (!st) st = put(b, pad, (size_t)(data - tables_end));
-    }
+    if (!st) st = put_head(b, &tables, names, data, end);
     buf_free(&tables);
     if (!st) st = put_all_data(b);
-    if (!st) {
-        uint8_t tail[ARCHIVE_TRAILER];
-        le_put(tail + TAIL_DATA_SUM, XXH3_64bits_digest(b->sum), 8);
-        memcpy(tail + TAIL_MAGIC, ARCHIVE_MAGIC, 8);
-        st = put(b, tail, sizeof tail);
+    return st ? st : put_tail(b);
+}
+
+static bru_status root_add(builder *b, const char *folder) {
+    vfs_node *root = b->fs->ops->root(b->fs);
+    vfs_stat s;
+    vfs_err e = b->fs->ops->stat(b->fs, root, &s);
+    if (e) return vfs_error(b->err, e, folder);
+    if (s.kind != VFS_DIR) return error_set(b->err, BRU_EINVAL, "%s: not a folder", folder);
+    char *path = mem_string("");
+    if (!path) return error_set(b->err, BRU_ENOMEM, "%s: no memory", folder);
+    b->fs->ops->hold(b->fs, root);
+    return item_add(b, root, path, VFS_DIR, 0);
+}
+
+static void builder_free(builder *b) {
+    for (uint32_t i = 0; i < b->count; i++) {
+        b->fs->ops->drop(b->fs, b->items[i].node);
+        mem_free(b->items[i].path);
     }
-    return st;
+    mem_free(b->items);
+    XXH3_freeState(b->sum);
+    mem_free(b);
 }
 
 bru_status archive_build(const char *folder, uint64_t mtime,
@@ -270,39 +296,19 @@ bru_status archive_build(const char *folder, uint64_t mtime,
     bru_status st = hostfs_open(folder, NULL, &fs, err);
     if (st) return st;
     builder *b = mem_zero(1, sizeof *b);
-    char *path = mem_string("");
-    if (b) b->sum = XXH3_createState();
-    if (!b || !path || !b->sum) st = error_set(err, BRU_ENOMEM, "%s: no memory", folder);
-    if (!st) {
-        b->fs = fs;
-        b->keep = keep;
-        b->keep_ctx = keep_ctx;
-        b->mtime = mtime;
-        b->write = write;
-        b->write_ctx = write_ctx;
-        b->err = err;
-        XXH3_64bits_reset(b->sum);
-        vfs_node *root = fs->ops->root(fs);
-        vfs_stat s;
-        st = vfs_error(err, fs->ops->stat(fs, root, &s), folder);
-        if (!st && s.kind != VFS_DIR) st = error_set(err, BRU_EINVAL, "%s: not a folder", folder);
-        if (!st) {
-            fs->ops->hold(fs, root);
-            st = item_add(b, root, path, VFS_DIR, 0);
-            path = NULL;
-        }
-        for (uint32_t i = 0; !st && i < b->count; i++)
+    if (b) {
+        *b = (builder){ .fs = fs, .keep = keep, .keep_ctx = keep_ctx, .mtime = mtime,
+                        .write = write, .write_ctx = write_ctx, .err = err,
+                        .sum = XXH3_createState() };
+        if (b->sum) XXH3_64bits_reset(b->sum);
+        st = b->sum ? root_add(b, folder) : error_set(err, BRU_ENOMEM, "%s: no memory", folder);
+        for (uint32_t i = 0; !st && i < b->count; i++) /* which grows as they are read */
             if (b->items[i].kind == VFS_DIR) st = folder_read(b, i);
         if (!st) st = put_archive(b);
-        for (uint32_t i = 0; i < b->count; i++) {
-            fs->ops->drop(fs, b->items[i].node);
-            mem_free(b->items[i].path);
-        }
-        mem_free(b->items);
+        builder_free(b);
+    } else {
+        st = error_set(err, BRU_ENOMEM, "%s: no memory", folder);
     }
-    if (b) XXH3_freeState(b->sum);
-    mem_free(b);
-    mem_free(path);
     fs_unref(fs);
     return st;
 }

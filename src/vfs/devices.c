@@ -152,8 +152,8 @@ static vfs_err op_ready(vfs_fs *fs, void *file, bool write, uint64_t *bytes, boo
     size_t n = 0;
     *bytes = 0;
     *eof = false;
-    if (write && d->output && which == DEV_STDOUT) return sink_write(d->output, SINK_OUT, "", 0, &n);
-    if (write && d->output && which == DEV_STDERR) return sink_write(d->output, SINK_ERR, "", 0, &n);
+    if (write && d->output && (which == DEV_STDOUT || which == DEV_STDERR))
+        return sink_write(d->output, which == DEV_STDERR, "", 0, &n);
     if (!write && which == DEV_STDIN && d->input) return source_ready(d->input, bytes, eof);
     if (!write) *eof = which == DEV_NULL || which == DEV_STDIN;
     return VFS_OK;

@@ -25,8 +25,9 @@ typedef struct hostfs {
     hostnode *root_node;
     bool writable;
     uint32_t max_open;
-    uint64_t max_write;
+    uint64_t max_write, max_total;
     _Atomic uint32_t open;
+    _Atomic uint64_t total; /* bytes written through it so far */
 } hostfs;
 
 /* An open file. The names of a folder are read at once, when its reading begins, so that cookies
@@ -318,9 +319,17 @@ static vfs_err op_read(vfs_fs *fs, void *file, uint64_t at, void *out, size_t le
     return err_of(got);
 }
 
+/* Counts bytes to be written against the mount's total; false beyond it. */
+static bool total_take(hostfs *h, uint64_t len) {
+    uint64_t before = atomic_fetch_add(&h->total, len);
+    if (before <= h->max_total && len <= h->max_total - before) return true;
+    atomic_fetch_sub(&h->total, len);
+    return false;
+}
+
 static vfs_err op_write(vfs_fs *fs, void *file, uint64_t *at, bool append, const void *bytes,
                         size_t len, size_t *n) {
-    const hostfs *h = hostfs_of(fs);
+    hostfs *h = hostfs_of(fs);
     const hostfile *f = file;
     uint64_t where = *at;
     *n = 0;
@@ -333,6 +342,7 @@ static vfs_err op_write(vfs_fs *fs, void *file, uint64_t *at, bool append, const
     }
     if (where >= h->max_write) return VFS_EFBIG;
     if (len > h->max_write - where) len = (size_t)(h->max_write - where);
+    if (!total_take(h, len)) return VFS_ENOSPC;
     int64_t put = os_pwrite(f->fd, bytes, len, where);
     if (put < 0) return err_of(put);
     *n = (size_t)put;
@@ -361,6 +371,7 @@ static vfs_err op_resize(vfs_fs *fs, void *file, uint64_t size) {
 
 static vfs_err op_allocate(vfs_fs *fs, void *file, uint64_t at, uint64_t len) {
     if (at + len > hostfs_of(fs)->max_write) return VFS_EFBIG;
+    if (!total_take(hostfs_of(fs), len)) return VFS_ENOSPC;
     return err_of(os_fd_allocate(((hostfile *)file)->fd, at, len));
 }
 
@@ -462,10 +473,12 @@ bru_status hostfs_open(const char *path, const hostfs_options *opt, vfs_fs **out
     h->writable = opt->writable;
     h->max_open = opt->max_open ? opt->max_open : DEFAULT_OPEN;
     h->max_write = opt->max_write ? opt->max_write : DEFAULT_WRITE;
+    h->max_total = opt->max_total ? opt->max_total : UINT64_MAX;
     char leaf[256];
     bru_status st = BRU_OK;
     int e = os_root_open(path, &h->root, leaf);
-    if (e == -ENXIO) st = error_set(err, BRU_EINVAL, "%s: neither a folder nor a regular file", path);
+    if (e == -ENXIO)
+        st = error_set(err, BRU_EINVAL, "%s: neither a folder nor a regular file", path);
     else if (e) st = error_errno(err, -e, "%s: cannot be mounted", path);
     if (opt->by_parts) h->root.by_parts = true;
     if (!st && node_new("", 0, leaf, strlen(leaf), &h->root_node))

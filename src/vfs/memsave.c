@@ -187,13 +187,7 @@ static vfs_err load_node(reader *r, vfs_kind kind, memnode *dir, const char *nam
     return remember(r, n);
 }
 
-static vfs_err load_record(reader *r, unsigned kind) {
-    size_t len = (size_t)take_number(r, 2);
-    size_t parent = (size_t)take_number(r, 4);
-    const char *name = (const char *)take(r, len);
-    if (!name || !name_valid(name, len) || parent >= r->count) return VFS_EINVAL;
-    memnode *dir = r->nodes[parent];
-    if (!node_is_dir(dir)) return VFS_EINVAL;
+static vfs_err load_entry(reader *r, unsigned kind, memnode *dir, const char *name, size_t len) {
     if (kind == KIND_NAME) {
         size_t number = (size_t)take_number(r, 4);
         if (!r->ok || number >= r->count || r->nodes[number]->kind == VFS_DIR) return VFS_EINVAL;
@@ -202,6 +196,20 @@ static vfs_err load_record(reader *r, unsigned kind) {
     if (kind != VFS_DIR && kind != VFS_REGULAR && kind != VFS_LINK) return VFS_EINVAL;
     if (kind == VFS_DIR && dir_depth(dir) + 1 >= VFS_DEPTH_MAX) return VFS_EINVAL;
     return load_node(r, (vfs_kind)kind, dir, name, len);
+}
+
+static vfs_err load_record(reader *r, unsigned kind) {
+    size_t len = (size_t)take_number(r, 2);
+    size_t parent = (size_t)take_number(r, 4);
+    const char *name = (const char *)take(r, len);
+    if (!name || !name_valid(name, len) || parent >= r->count) return VFS_EINVAL;
+    memnode *dir = r->nodes[parent];
+    if (!node_is_dir(dir)) return VFS_EINVAL;
+    uint64_t mtime = dir->mtime, ctime = dir->ctime;
+    vfs_err e = load_entry(r, kind, dir, name, len);
+    dir->mtime = mtime; /* which its new entry changed */
+    dir->ctime = ctime;
+    return e;
 }
 
 static vfs_err load_all(reader *r) {

@@ -90,7 +90,8 @@ const char *vfs_err_text(vfs_err e) {
 bru_status vfs_error(bru_error *err, vfs_err e, const char *what) {
     if (e == VFS_OK) return BRU_OK;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i].err == e) return error_set(err, texts[i].status, "%s: %s", what, texts[i].text);
+        if (texts[i].err == e)
+            return error_set(err, texts[i].status, "%s: %s", what, texts[i].text);
     return error_set(err, BRU_EIO, "%s: error %d", what, (int)e);
 }
 

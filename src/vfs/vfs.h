@@ -248,6 +248,7 @@ typedef struct hostfs_options {
     bool writable;
     uint32_t max_open;  /* open files at a time, each a descriptor of this process; 0: 256 */
     uint64_t max_write; /* a file cannot be written or grown beyond this; 0: 1 GiB */
+    uint64_t max_total; /* bytes written through it in its life; 0: no limit */
     bool by_parts;      /* as on a kernel without openat2: for tests */
 } hostfs_options;
 

@@ -119,51 +119,76 @@ static vfs_err step_up(walker *w) {
     return place_up(&w->at);
 }
 
+/* One part of a path: a name, perhaps empty, and the slashes behind it. */
+typedef struct part {
+    const char *name;
+    size_t len, slashes;
+    bool last;
+} part;
+
+/* The part that comes next. The walk then stands behind its name, before its slashes. */
+static part next_part(walker *w) {
+    part p = { .name = w->rest };
+    if (w->confined && w->left <= w->outer) w->confined = false;
+    while (p.len < w->left && w->rest[p.len] != '/') p.len++;
+    w->rest += p.len;
+    w->left -= p.len;
+    while (p.slashes < w->left && w->rest[p.slashes] == '/') p.slashes++;
+    p.last = p.slashes == w->left;
+    return p;
+}
+
+static void skip_slashes(walker *w, const part *p) {
+    w->rest += p->slashes;
+    w->left -= p->slashes;
+}
+
+static bool is_dot(const part *p) {
+    return p->len == 1 && p->name[0] == '.';
+}
+
+static bool is_dots(const part *p) {
+    return p->len == 2 && p->name[0] == '.' && p->name[1] == '.';
+}
+
+/* The last part of the path is what `found` says, or nothing. */
+static vfs_err arrive(walker *w, unsigned flags, const part *p, place found, walked *out) {
+    memcpy(out->name, p->name, p->len);
+    out->name[p->len] = '\0';
+    out->len = p->len;
+    out->dir = w->at;
+    out->node = found;
+    w->at = (place){ 0 };
+    bool folder = !found.node || found.kind == VFS_DIR;
+    return out->slash && !folder && !(flags & WALK_NAME) ? VFS_ENOTDIR : VFS_OK;
+}
+
 /* Walks one part of the path. `*done` if it was the last; `out` is then filled, but for node and
  * dir of a path that ends without a name. */
 static vfs_err step(walker *w, unsigned flags, walked *out, bool *done) {
-    size_t len = 0;
-    if (w->confined && w->left <= w->outer) w->confined = false;
-    while (len < w->left && w->rest[len] != '/') len++;
-    const char *name = w->rest;
-    w->rest += len;
-    w->left -= len;
-    size_t slashes = 0;
-    while (slashes < w->left && w->rest[slashes] == '/') slashes++;
-    bool last = slashes == w->left, dot = len == 1 && name[0] == '.';
-    *done = last;
-    out->slash = slashes > 0;
-    if (len == 0 || dot || (len == 2 && name[0] == '.' && name[1] == '.')) {
-        vfs_err e = VFS_OK;
-        if (len == 2) e = step_up(w);
-        else if (dot && w->at.kind != VFS_DIR) e = VFS_ENOTDIR;
-        w->rest += slashes;
-        w->left -= slashes;
+    part p = next_part(w);
+    vfs_err e = VFS_OK;
+    *done = p.last;
+    out->slash = p.slashes > 0;
+    if (p.len == 0 || is_dot(&p) || is_dots(&p)) {
+        if (is_dots(&p)) e = step_up(w);
+        else if (p.len && w->at.kind != VFS_DIR) e = VFS_ENOTDIR;
+        skip_slashes(w, &p);
         return e;
     }
     place found = { 0 };
-    vfs_err e = look(w, name, len, &found);
-    if (e == VFS_ENOENT && last && flags & WALK_MISSING) e = VFS_OK;
+    e = look(w, p.name, p.len, &found);
+    if (e == VFS_ENOENT && p.last && flags & WALK_MISSING) e = VFS_OK;
     if (e) return e;
-    bool through = !last || flags & WALK_FOLLOW || (out->slash && !(flags & WALK_NAME));
+    bool through = !p.last || flags & WALK_FOLLOW || (out->slash && !(flags & WALK_NAME));
     if (found.node && found.kind == VFS_LINK && through) {
         *done = false;
         e = follow(w, &found);
         place_drop(&found);
         return e;
     }
-    w->rest += slashes;
-    w->left -= slashes;
-    if (last) {
-        memcpy(out->name, name, len);
-        out->name[len] = '\0';
-        out->len = len;
-        out->dir = w->at;
-        out->node = found;
-        w->at = (place){ 0 };
-        bool folder = !found.node || found.kind == VFS_DIR;
-        return out->slash && !folder && !(flags & WALK_NAME) ? VFS_ENOTDIR : VFS_OK;
-    }
+    skip_slashes(w, &p);
+    if (p.last) return arrive(w, flags, &p, found, out);
     place_drop(&w->at);
     w->at = found;
     return VFS_OK;

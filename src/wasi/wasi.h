@@ -40,7 +40,8 @@ void wasi_free(wasi *w);
 bru_status wasi_set_args(wasi *w, const char *const *args, size_t count, bru_error *err);
 bru_status wasi_set_env(wasi *w, const char *const *env, size_t count, bru_error *err);
 
-/* Replaces the clocks or the randomness from now on: an image is booted with one, run with another. */
+/* Replaces the clocks or the randomness from now on: an image is booted with one, and runs with
+ * another. */
 void wasi_set_clock(wasi *w, const clock_source *clock);
 void wasi_set_random(wasi *w, const random_source *random);
 

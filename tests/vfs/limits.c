@@ -328,6 +328,9 @@ TEST(a_saved_tree_comes_back_and_a_damaged_one_is_an_error) {
     CHECK_EQ(stat_of(&w, "/data/other", &x), VFS_OK);
     CHECK_EQ(stat_of(&back, "/data/other", &y), VFS_OK);
     CHECK_EQ(x.mtime, y.mtime);
+    CHECK_EQ(stat_of(&w, "/data/a", &x), VFS_OK); /* of folders too, though filled later */
+    CHECK_EQ(stat_of(&back, "/data/a", &y), VFS_OK);
+    CHECK_EQ(x.mtime, y.mtime);
     bru_error err;
     for (size_t len = 0; len < b.len; len += len < 600 ? 1 : 1000) {
         CHECK_EQ(memtree_load(back.tree, b.data, len, &err), BRU_EFORMAT);
