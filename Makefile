@@ -64,8 +64,9 @@ $(B)/core.bru: $(B)/.guest $(B)/brumate
 	@$(B)/brumate image build --guest $(B)/core.so --root $(B)/root -o $@
 
 install: $(B)/core.bru  ## install below PREFIX (default /usr/local; DESTDIR is honoured)
-	meson configure $(B)/host -Dprefix=$(PREFIX) -Dlibdir=lib
-	meson install -C $(B)/host --no-rebuild $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+	@meson setup --reconfigure $(B)/host -Dprefix=$(PREFIX) -Dlibdir=lib > $(B)/meson.log || { tail -20 $(B)/meson.log; exit 1; }
+	@ninja -C $(B)/host --quiet
+	@meson install -C $(B)/host --no-rebuild --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 	install -Dm755 $(B)/core.so $(DESTDIR)$(PREFIX)/lib/brumate/core.so
 	install -Dm644 $(B)/core.bru $(DESTDIR)$(PREFIX)/lib/brumate/core.bru
 	install -d $(DESTDIR)$(PREFIX)/share/doc/brumate

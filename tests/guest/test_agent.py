@@ -450,7 +450,8 @@ class Console(AgentTest):
 
     def test_display_shows_the_last_expression(self):
         table = [("1 + 1", "2\n"), ("x = 3\nx", "3\n"), ("None", ""), ("x = 1", ""),
-                 ("import asyncio\nawait asyncio.sleep(0, 7)", "7\n"), ("5; 6", "6\n")]
+                 ("import asyncio\nawait asyncio.sleep(0, 7)", "7\n"), ("5; 6", "6\n"),
+                 ("for i in range(2): i", "0\n1\n"), ("if 1:\n  2", "2\n")]
         for source, out in table:
             with self.subTest(source):
                 door.fresh()

@@ -72,7 +72,9 @@ def _display(name, source):
     global _repl_flags
     flags = _TOP_LEVEL_AWAIT | _repl_flags
     tree = compile(source, name, "exec", flags | _ONLY_AST, dont_inherit=True)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _Expr) else None
+    # A lone statement shows every expression in it, several only the last.
+    alone = len(tree.body) == 1
+    last = tree.body.pop() if alone or tree.body and isinstance(tree.body[-1], _Expr) else None
     body = compile(tree, name, "exec", flags, dont_inherit=True)
     _repl_flags |= body.co_flags & _FUTURE_FLAGS
     if last is None:
