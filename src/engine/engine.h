@@ -18,7 +18,11 @@
  * Threads: guests and links may be used from any thread. An instance is used by one thread at a
  * time, any thread each time, also between a park and its resume; only engine_interrupt() may be
  * called beside a running call. Doors run on the caller's stack, not on the guest's, and may run
- * other instances. */
+ * other instances: calls on one thread end in the reverse order in which they began.
+ *
+ * Signals: the first call of a process installs handlers (docs/design/engine.md); the first call
+ * of a thread unblocks them there. The stop signal may arrive at any later time on such a thread,
+ * so that system calls there may answer EINTR. The library stays loaded from then on. */
 #ifndef BRU_ENGINE_ENGINE_H
 #define BRU_ENGINE_ENGINE_H
 

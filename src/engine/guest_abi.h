@@ -54,6 +54,7 @@ typedef struct guest_import {
 
 typedef struct guest_export {
     const char *name, *type;
+    /* Reads `args` before it runs any guest code: a parked call outlives them. */
     uint64_t (*call)(void *instance, const uint64_t *args);
 } guest_export;
 

@@ -9,6 +9,7 @@
 #include "internal.h"
 #include "switch.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -206,7 +207,15 @@ static bool handler_set(int signal, void (*handler)(int, siginfo_t *, void *), i
     return sigaction(signal, &action, old) == 0;
 }
 
+/* Handlers outlive every handle on the library that holds them. */
+static void stay_loaded(void) {
+    Dl_info where;
+    if (dladdr((const void *)before, &where) && where.dli_fname)
+        (void)!dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static void install(void) {
+    stay_loaded();
     int stop = atomic_load(&stop_signal);
     for (int s = SIGRTMAX - 2; stop == 0 && s >= SIGRTMIN; s--)
         if (signal_free(s)) stop = s;

@@ -5,6 +5,8 @@
 #include "test.h"
 #include "engine/engine.h"
 
+#include <unistd.h>
+
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1 /* which holds asynchronous signals back: stops cannot be tested */
 #endif
@@ -62,8 +64,14 @@ static const door_table all_doors[] = { { test_doors, 3 }, { more_doors, 1 } };
 
 static const char *guest_path(int number) {
     static _Thread_local char path[4096];
-    const char *folder = getenv("TEST_GUESTS"); /* absolute */
-    snprintf(path, sizeof path, "%s/test-guest-%d.so", folder ? folder : ".", number);
+    const char *folder = getenv("TEST_GUESTS"); /* absolute; by default, where this program is */
+    if (folder) {
+        snprintf(path, sizeof path, "%s/test-guest-%d.so", folder, number);
+    } else {
+        ssize_t len = readlink("/proc/self/exe", path, sizeof path - 32);
+        while (len > 0 && path[len - 1] != '/') len--;
+        snprintf(path + (len > 0 ? len : 0), 32, "test-guest-%d.so", number);
+    }
     return path;
 }
 

@@ -373,6 +373,33 @@ TEST(a_call_of_a_thread_that_did_not_fork_is_dead_in_the_child) {
     instance_free(i);
 }
 
+/* A new thread has to be given an alternate stack and a timer, each of which may be refused. */
+static void *first_call_fails(void *ctx) {
+    world *w = ctx;
+    uint32_t add = export_number("add", "ii:i");
+    uint64_t args[2] = { 1, 2 };
+    FAULT_SWEEP {
+        engine_limits limits = in_ms(10000);
+        engine_report r = { .value = 0 };
+        bru_status st = engine_call(w->i, add, args, &limits, &r, &err);
+        CHECK(st == BRU_OK || st == BRU_ENOMEM || st == BRU_ELIMIT);
+        CHECK_EQ(r.value, st ? 0 : 3);
+        CHECK_EQ(instance_state_of(w->i), INSTANCE_REST);
+        w->waits++;
+    }
+    return NULL;
+}
+
+TEST(the_first_call_of_a_thread_survives_each_failure) {
+    world w = { 0 };
+    instance *i = test_instance(&w, 0);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, first_call_fails, &w) == 0);
+    pthread_join(thread, NULL);
+    CHECK(w.waits >= 3);
+    instance_free(i);
+}
+
 static void *one_stop(void *ctx) {
     engine_limits limits = in_ms(1);
     world *w = ctx;
