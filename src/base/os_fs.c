@@ -79,16 +79,22 @@ static int open_beneath(const os_root *root, const char *path, int flags) {
     return root->by_parts ? open_parts(root->fd, path, flags) : open_whole(root->fd, path, flags);
 }
 
-/* The folder that a name lies in, and the name. The root's is "." in itself. */
+/* The folder that a name lies in, and the name; the root's is "." in itself. The root's descriptor
+ * is answered as it is, so close_folder must end it. */
 static int open_folder(const os_root *root, const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
     size_t len = slash ? (size_t)(slash - path) : 0;
     *name = slash ? slash + 1 : *path ? path : ".";
     if (len >= sizeof folder) return -ENAMETOOLONG;
+    if (len == 0) return fault_hit() ? -EMFILE : root->fd;
     memcpy(folder, path, len);
     folder[len] = '\0';
     return open_beneath(root, folder, O_PATH | O_DIRECTORY);
+}
+
+static void close_folder(const os_root *root, int fd) {
+    if (fd != root->fd) close(fd);
 }
 
 bool os_has_openat2(void) {
@@ -139,21 +145,28 @@ static os_kind kind_of(mode_t mode) {
     return S_ISLNK(mode) ? OS_LINK : OS_SPECIAL;
 }
 
+static void stat_fill(const struct stat *st, os_stat *out) {
+    *out = (os_stat){ .kind = kind_of(st->st_mode), .ino = st->st_ino,
+                      .size = (uint64_t)st->st_size, .links = st->st_nlink,
+                      .atime = ns_of(st->st_atim), .mtime = ns_of(st->st_mtim),
+                      .ctime = ns_of(st->st_ctim) };
+}
+
 int os_fstat(int fd, os_stat *out) {
     struct stat st;
     if (fstat(fd, &st)) return -errno;
-    *out = (os_stat){ .kind = kind_of(st.st_mode), .ino = st.st_ino,
-                      .size = (uint64_t)st.st_size, .links = st.st_nlink,
-                      .atime = ns_of(st.st_atim), .mtime = ns_of(st.st_mtim),
-                      .ctime = ns_of(st.st_ctim) };
+    stat_fill(&st, out);
     return 0;
 }
 
 int os_lstat(const os_root *root, const char *path, os_stat *out) {
-    int fd = open_beneath(root, path, O_PATH);
+    const char *name;
+    struct stat st;
+    int fd = open_folder(root, path, &name);
     if (fd < 0) return fd;
-    int e = os_fstat(fd, out);
-    close(fd);
+    int e = result(fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW));
+    close_folder(root, fd);
+    if (!e) stat_fill(&st, out);
     return e;
 }
 
@@ -228,7 +241,7 @@ int os_set_times(const os_root *root, const char *path, uint64_t atime, uint64_t
     if (fd < 0) return fd;
     struct timespec t[2] = { timespec_of(atime), timespec_of(mtime) };
     int e = result(utimensat(fd, name, t, AT_SYMLINK_NOFOLLOW));
-    close(fd);
+    close_folder(root, fd);
     return e;
 }
 
@@ -238,7 +251,7 @@ int os_create(const os_root *root, const char *path) {
     if (fd < 0) return fd;
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     int made = fault_hit() ? -EMFILE : result(openat(fd, name, flags, 0666));
-    close(fd);
+    close_folder(root, fd);
     if (made >= 0) close(made);
     return made < 0 ? made : 0;
 }
@@ -248,7 +261,7 @@ int os_mkdir(const os_root *root, const char *path) {
     int fd = open_folder(root, path, &name);
     if (fd < 0) return fd;
     int e = result(mkdirat(fd, name, 0777));
-    close(fd);
+    close_folder(root, fd);
     return e;
 }
 
@@ -257,7 +270,7 @@ static int remove_name(const os_root *root, const char *path, int flags) {
     int fd = open_folder(root, path, &name);
     if (fd < 0) return fd;
     int e = result(unlinkat(fd, name, flags));
-    close(fd);
+    close_folder(root, fd);
     return e;
 }
 
@@ -274,7 +287,7 @@ int os_symlink(const os_root *root, const char *target, const char *path) {
     int fd = open_folder(root, path, &name);
     if (fd < 0) return fd;
     int e = result(symlinkat(target, fd, name));
-    close(fd);
+    close_folder(root, fd);
     return e;
 }
 
@@ -284,7 +297,7 @@ int64_t os_readlink(const os_root *root, const char *path, char *out, size_t cap
     if (fd < 0) return fd;
     ssize_t n = readlinkat(fd, name, out, cap);
     int64_t answer = n < 0 ? -errno : n;
-    close(fd);
+    close_folder(root, fd);
     return answer;
 }
 
@@ -294,7 +307,7 @@ static int open_two(const os_root *root, const char *a, const char *b, int fd[2]
     fd[0] = open_folder(root, a, &name[0]);
     if (fd[0] < 0) return fd[0];
     fd[1] = open_folder(root, b, &name[1]);
-    if (fd[1] < 0) close(fd[0]);
+    if (fd[1] < 0) close_folder(root, fd[0]);
     return fd[1] < 0 ? fd[1] : 0;
 }
 
@@ -307,8 +320,8 @@ int os_link(const os_root *root, const char *from, const char *to) {
     e = result(fstatat(fd[0], name[0], &st, AT_SYMLINK_NOFOLLOW));
     if (!e && !S_ISREG(st.st_mode)) e = -EPERM;
     if (!e) e = result(linkat(fd[0], name[0], fd[1], name[1], 0));
-    close(fd[0]);
-    close(fd[1]);
+    close_folder(root, fd[0]);
+    close_folder(root, fd[1]);
     return e;
 }
 
@@ -318,8 +331,8 @@ int os_rename(const os_root *root, const char *from, const char *to) {
     int e = open_two(root, from, to, fd, name);
     if (e) return e;
     e = result(renameat(fd[0], name[0], fd[1], name[1]));
-    close(fd[0]);
-    close(fd[1]);
+    close_folder(root, fd[0]);
+    close_folder(root, fd[1]);
     return e;
 }
 

@@ -100,7 +100,7 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
     const uint8_t *e = file;
     uint64_t mtime = get64(e, ENT_MTIME);
-    *out = (vfs_stat){ .dev = fs->dev, .ino = ino_of(archive_of(fs), e), .links = 1,
+    *out = (vfs_stat){ .ino = ino_of(archive_of(fs), e), .links = 1,
                        .size = get64(e, ENT_SIZE), .kind = (vfs_kind)e[ENT_KIND],
                        .atime = mtime, .mtime = mtime, .ctime = mtime };
     return VFS_OK;

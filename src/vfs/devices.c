@@ -68,7 +68,7 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 
 static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
     device which = device_of(devices_of(fs), file);
-    *out = (vfs_stat){ .dev = fs->dev, .ino = (uint64_t)which + 1, .links = 1,
+    *out = (vfs_stat){ .ino = (uint64_t)which + 1, .links = 1,
                        .kind = which == DEV_ROOT ? VFS_DIR : VFS_CHAR };
     return VFS_OK;
 }

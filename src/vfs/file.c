@@ -41,7 +41,9 @@ vfs_err vfs_write(vfs_file *f, uint64_t *at, bool append, const void *bytes, siz
 }
 
 vfs_err vfs_file_stat(vfs_file *f, vfs_stat *out) {
-    return fs_of(f)->ops->file_stat(fs_of(f), f->file, out);
+    vfs_err e = fs_of(f)->ops->file_stat(fs_of(f), f->file, out);
+    if (!e) out->dev = mount_number(f->owner, f->mount);
+    return e;
 }
 
 vfs_err vfs_file_set_times(vfs_file *f, const vfs_times *t) {

@@ -160,8 +160,8 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
     return e;
 }
 
-static void stat_fill(const vfs_fs *fs, const os_stat *st, vfs_stat *out) {
-    *out = (vfs_stat){ .dev = fs->dev, .ino = st->ino, .size = st->size, .links = st->links,
+static void stat_fill(const os_stat *st, vfs_stat *out) {
+    *out = (vfs_stat){ .ino = st->ino, .size = st->size, .links = st->links,
                        .atime = st->atime, .mtime = st->mtime, .ctime = st->ctime,
                        .kind = kind_of(st->kind) };
 }
@@ -169,7 +169,7 @@ static void stat_fill(const vfs_fs *fs, const os_stat *st, vfs_stat *out) {
 static vfs_err op_stat(vfs_fs *fs, vfs_node *n, vfs_stat *out) {
     os_stat st;
     vfs_err e = err_of(os_lstat(&hostfs_of(fs)->root, path_of(n), &st));
-    if (!e) stat_fill(fs, &st, out);
+    if (!e) stat_fill(&st, out);
     return e;
 }
 
@@ -351,9 +351,10 @@ static vfs_err op_write(vfs_fs *fs, void *file, uint64_t *at, bool append, const
 }
 
 static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
+    (void)fs;
     os_stat st;
     vfs_err e = err_of(os_fstat(((hostfile *)file)->fd, &st));
-    if (!e) stat_fill(fs, &st, out);
+    if (!e) stat_fill(&st, out);
     return e;
 }
 

@@ -129,7 +129,7 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 static vfs_err node_stat(vfs_fs *fs, memnode *n, vfs_stat *out) {
     memtree *t = memtree_of(fs);
     lock(t);
-    *out = (vfs_stat){ .dev = fs->dev, .ino = n->ino, .links = n->links, .kind = n->kind,
+    *out = (vfs_stat){ .ino = n->ino, .links = n->links, .kind = n->kind,
                        .atime = n->atime, .mtime = n->mtime, .ctime = n->ctime };
     if (n->kind == VFS_REGULAR) out->size = n->file.size;
     if (n->kind == VFS_LINK) out->size = n->link.len;

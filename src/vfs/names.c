@@ -95,13 +95,9 @@ bru_status vfs_error(bru_error *err, vfs_err e, const char *what) {
     return error_set(err, BRU_EIO, "%s: error %d", what, (int)e);
 }
 
-/* The one mutable thing of this room: numbers that tell file systems apart. */
-static _Atomic uint64_t next_dev = 1;
-
 void fs_init(vfs_fs *fs, const vfs_ops *ops) {
     fs->ops = ops;
     atomic_init(&fs->refs, 1);
-    fs->dev = atomic_fetch_add(&next_dev, 1);
 }
 
 vfs_fs *fs_ref(vfs_fs *fs) {

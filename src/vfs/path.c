@@ -95,6 +95,7 @@ vfs_err vfs_get_stat(vfs *v, vfs_file *at, const char *path, size_t len, bool fo
     vfs_err e = walk(v, at, path, len, follow_last ? WALK_FOLLOW : 0, &w);
     if (e) return e;
     e = ops_of(&w.node)->stat(w.node.mount->fs, w.node.node, out);
+    if (!e) out->dev = mount_number(v, w.node.mount);
     walk_end(&w);
     return e;
 }

@@ -66,7 +66,8 @@ typedef enum vfs_kind {
 } vfs_kind;
 
 typedef struct vfs_stat {
-    uint64_t dev, ino, size;
+    uint64_t dev; /* of the mount; file systems leave it 0 */
+    uint64_t ino, size;
     uint64_t links;
     uint64_t atime, mtime, ctime; /* ns since 1970 */
     vfs_kind kind;
@@ -174,7 +175,6 @@ typedef struct vfs_ops {
 struct vfs_fs {
     const vfs_ops *ops;
     _Atomic uint32_t refs;
-    uint64_t dev; /* unique in this process */
 };
 void fs_init(vfs_fs *fs, const vfs_ops *ops);
 vfs_fs *fs_ref(vfs_fs *fs);

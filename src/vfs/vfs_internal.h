@@ -44,6 +44,11 @@ struct vfs_file {
     unsigned flags;
 };
 
+/* What stat answers as the device: tells mounts apart, and is the same in each session. */
+static inline uint64_t mount_number(const vfs *v, const vfs_mountpoint *m) {
+    return (uint64_t)(m - v->mounts) + 1;
+}
+
 /* walk.c */
 
 /* Where a path leads. `dir` is no place, and `len` 0, if the path ends in no name: "/", ".", "..".
