@@ -15,7 +15,7 @@ MESON_OPTIONS ?=
 ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup demo test test-guest test-python guest image host python install bench test-cpython \
+.PHONY: help setup demo test test-guest test-install guest image host install bench test-cpython \
 	test-asan test-tsan fuzz pgo clean clean-cache FORCE
 
 help:  ## list the targets
@@ -35,13 +35,15 @@ demo: $(B)/core.bru  ## run every example in the sandbox
 test: $(B)/core.bru test-guest  ## run the tests
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/host --no-rebuild --print-errorlogs
-	@if compgen -G "tests/python/test_*.py" > /dev/null; then $(MAKE) --no-print-directory test-python; fi
+	@$(MAKE) --no-print-directory test-install
 
 test-guest:  ## test the guest's build: the wasm reader, the shim, the cache
 	@$(PYTHON) -B -m unittest discover -q -s guest/build/tests
 
-test-python: $(B)/core.bru  ## run the tests of the Python package
-	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) PYTHONPATH=$(B)/host/python:python $(PYTHON) -m pytest -q tests/python
+test-install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
+	@rm -rf $(B)/installed
+	@$(MAKE) --no-print-directory install PREFIX=$(abspath $(B)/installed) DESTDIR= > /dev/null
+	@sh tests/api/install.sh $(abspath $(B)/installed) examples
 
 guest: $(B)/.guest  ## build the guest: build/core.so, build/core.wasm, build/root
 
