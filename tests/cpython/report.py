@@ -65,8 +65,8 @@ def failures_by_reason(results, reasons):
 def page(results, reasons, options):
     out = ["# CPython's own tests, in the sandbox", "",
            "`make test-cpython` runs `Lib/test` of the very source that the guest is built from, each module in a fresh",
-           f"Python with {options.memory} of memory and {options.timeout}, and writes this page. The resources `cpu`, `decimal`,",
-           "`subprocess`, `tzdata` and `walltime` are enabled; those for networks, large files and sound are not.", "",
+           f"Python with {options.memory} of memory and {options.timeout}, and writes this page. The resources are those of CPython's own",
+           "checks, but for networks, large files and windows.", "",
            totals(results) + ".", "",
            "## Failures and why", ""]
     groups = failures_by_reason(results, reasons)

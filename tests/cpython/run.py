@@ -13,6 +13,7 @@ import ast
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -67,13 +68,17 @@ class Runner:
     def __init__(self, options, logs):
         self.options = options
         self.logs = logs
+        self.library = options.source / "Lib"
+        header = (options.source / "Include" / "patchlevel.h").read_text()
+        version = re.search(r'PY_VERSION\s+"(\d+\.\d+)', header).group(1)
+        self.place = f"/lib/python{version}/test"
 
     def once(self, module, skip):
         log = self.logs / (module + ".log")
         log.unlink(missing_ok=True)
         command = [self.options.brumate, "--timeout", self.options.timeout, "--memory", self.options.memory,
-                   "--output", "16M", "--output-policy", "cut", "--files", "256M",
-                   "-v", f"{self.options.source}:/cpython", "-v", f"{self.logs}:/log:rw",
+                   "--output", "16M", "--output-policy", "cut", "--files", "3G",
+                   "-v", f"{self.library}:/cpython", "-v", f"{self.library / 'test'}:{self.place}", "-v", f"{self.logs}:/log:rw",
                    HERE / "in_guest.py", module, f"/log/{module}.log"]
         for test in skip:
             command += ["--skip", test]
@@ -114,7 +119,7 @@ def parse():
     parser.add_argument("--brumate", type=Path, default=REPO / "build" / "brumate")
     parser.add_argument("--quick", action="store_true", help="the modules of quick.txt")
     parser.add_argument("--timeout", default="120s", help="of a module")
-    parser.add_argument("--memory", default="512M")
+    parser.add_argument("--memory", default="1G")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, dest="jobs")
     options = parser.parse_args()
     if not options.source:
