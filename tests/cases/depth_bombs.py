@@ -1,7 +1,7 @@
 # Depth ends in the guest, as an exception or a stack limit of this run: never in the host.
 #: reason exception stack_limit memory_limit
 #: type RecursionError MemoryError SyntaxError
-#: timeout 20s
+#: timeout 60s
 #: memory 512M
 
 #== Python recursion
@@ -17,6 +17,7 @@ try: f(0)
 except RecursionError: print("rec", depth >= 500)
 
 #== the recursion limit raised
+#: memory 64M
 import sys
 sys.setrecursionlimit(10**9)
 def f(): f()
@@ -247,6 +248,7 @@ for _ in range(10**5): t = (t,)
 isinstance("", t)
 
 #== async recursion
+#: memory 64M
 import sys
 sys.setrecursionlimit(10**9)
 async def f(): await f()

@@ -1,7 +1,7 @@
 # Memory ends where the limit says: as MemoryError, or as the end of the run; never in the host.
 #: memory 128M
 #: host-memory 160M
-#: timeout 20s
+#: timeout 60s
 
 #== one huge block, then many small ones
 #: reason completed memory_limit
@@ -67,18 +67,20 @@ n = None
 while True: m = Node(); m.next = n; n = m
 
 #== a decompression bomb
+#: memory 64M
 #: reason exception memory_limit
 #: type MemoryError
 import zlib
-c = zlib.compressobj(9); z = b"".join(c.compress(bytes(10**6)) for _ in range(1000)) + c.flush()
+c = zlib.compressobj(9); z = b"".join(c.compress(bytes(10**6)) for _ in range(200)) + c.flush()
 zlib.decompress(z)
 
 #== bombs of the other compressions
+#: memory 64M
 #: stdout 2 refused
 import bz2, lzma
 n = 0
 for m in (bz2.BZ2Compressor(1), lzma.LZMACompressor(preset=0)):
-    z = b"".join(m.compress(bytes(10**6)) for _ in range(200)) + m.flush()
+    z = b"".join(m.compress(bytes(10**6)) for _ in range(60)) + m.flush()
     try: (bz2 if z[:2] == b"BZ" else lzma).decompress(z)
     except MemoryError: n += 1
     del z
