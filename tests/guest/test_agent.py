@@ -442,6 +442,23 @@ class Life(AgentTest):
             del os.environ["OF_THIS_INSTANCE"]
 
 
+class LongTraceback(AgentTest):
+    def test_the_middle_of_a_long_traceback_is_left_out_and_counted(self):
+        got = ran("import sys\nsys.setrecursionlimit(10**6)\n"
+                  "def f(n):\n    if n: f(n - 1)\n    else: 1 / 0\nf(5000)\n")
+        self.assertIn("calls in the middle of this traceback are left out]\nTraceback", got.traceback)
+        self.assertTrue(got.traceback.endswith("ZeroDivisionError: division by zero\n"))
+        self.assertIn("line 5, in f", got.traceback)
+
+    def test_it_is_whole_again_afterwards(self):
+        ran("import sys\nsys.setrecursionlimit(10**6)\nkept = None\n"
+            "def f(n):\n    if n: f(n - 1)\n    else: 1 / 0\n"
+            "try: f(5000)\nexcept Exception as e: kept = e; raise\n")
+        door.door.results.clear()
+        got = ran("n = 0\ntb = kept.__traceback__\nwhile tb: n += 1; tb = tb.tb_next\nprint(n)\n")
+        self.assertGreater(int(got.out), 5000)
+
+
 class Console(AgentTest):
     def setUp(self):
         super().setUp()

@@ -13,6 +13,10 @@ STOPS = (TimeLimit, Interrupt)
 # A text longer than this loses its middle on the way to the host (the guest's own stderr gets all).
 TEXT_MAX = 256 << 10
 
+# Of a traceback longer than both, so many calls are told of from its begin and from its end: each
+# takes some 40 us, and runaway recursion has as many as memory holds.
+_KEEP = 1000
+
 _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _ASYNCIO = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "asyncio") + os.sep
 _sys = sys.__dict__
@@ -78,8 +82,47 @@ def safe_str(value):
         return f"<exception str() failed>"
 
 
+def _shorten(exc, seen, cuts):
+    """Takes the middle out of long tracebacks, of `exc` and all that is chained to it; `cuts` is how
+    to put it back."""
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        count = 0
+        tb = exc.__traceback__
+        while tb is not None:
+            count += 1
+            tb = tb.tb_next
+        if count > 2 * _KEEP:
+            head = tail = exc.__traceback__
+            for _ in range(_KEEP - 1):
+                head = head.tb_next
+            for _ in range(count - _KEEP):
+                tail = tail.tb_next
+            cuts.append((head, head.tb_next, count - 2 * _KEEP))
+            head.tb_next = tail
+        if isinstance(exc, BaseExceptionGroup):
+            for part in exc.exceptions:
+                _shorten(part, seen, cuts)
+        _shorten(exc.__cause__, seen, cuts)
+        exc = exc.__context__
+
+
 def format(exc):
-    """The traceback as CPython prints it."""
+    """The traceback as CPython prints it, but for the middle of very long ones."""
+    cuts = []
+    try:
+        _shorten(exc, set(), cuts)
+        text = _format(exc)
+    finally:
+        for head, after, _ in cuts:
+            head.tb_next = after
+    if cuts:
+        left_out = sum(count for _, _, count in cuts)
+        text = f"[{left_out} calls in the middle of this traceback are left out]\n{text}"
+    return text
+
+
+def _format(exc):
     try:
         te = _TracebackException(type(exc), exc, exc.__traceback__, limit=_LIMIT, compact=True)
         _strip(te, set())
