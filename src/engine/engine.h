@@ -178,7 +178,8 @@ typedef struct engine_soft {
 
 /* When a call ends against its will. Zero everywhere: never. Must stay as it is during the call.
  * At a limit the stores of `soft` are done, and `grace` later the call ends; with grace 0 or no
- * stores it ends at once. */
+ * stores it ends at once. The grace after a deadline counts time that the thread ran, up to 200 ms
+ * more than by the clock: a busy machine must not cost a guest its chance. */
 typedef struct engine_limits {
     uint64_t deadline; /* CLOCK_MONOTONIC, ns */
     uint64_t cpu;      /* ns of CPU time that this call may still use; costs two clock reads */

@@ -66,6 +66,7 @@ typedef struct run {
     volatile sig_atomic_t guarded; /* linear memory was closed to bring the guest to a halt */
     volatile sig_atomic_t soft;    /* a soft stop was done */
     volatile uint64_t wish_seen;   /* the value of instance.wish that was acted upon */
+    uint64_t soft_wall, soft_cpu;  /* the clocks at the last soft stop */
     uint64_t cpu_start;            /* this thread's CPU clock at entry, 0 if not limited */
     bool acked;
 } run;
