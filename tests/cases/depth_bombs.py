@@ -236,6 +236,7 @@ y = {}; y["me"] = y
 y
 
 #== deep inheritance, isinstance and abstract classes
+#: timeout 2s
 #: reason completed exception stack_limit memory_limit timeout
 #: stdout-any
 c = object

@@ -29,8 +29,8 @@ finally:
 [0 for _ in iter(int, 1)]
 
 #== mutual recursion with work in between
-def a(n): return b(n) if n % 900 else [b(n) for _ in range(10**9)]
-def b(n): return n if n > 800 else a(n + 1)
+def a(n): return b(n) if n % 90 else [b(n) for _ in range(3)]
+def b(n): return n if n > 300 else a(n + 1)
 while True: a(1)
 
 #== an endless generator
