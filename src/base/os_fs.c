@@ -208,12 +208,18 @@ int64_t os_pwrite(int fd, const void *bytes, size_t len, uint64_t at) {
 }
 
 int os_resize(int fd, uint64_t size) {
-    return size > INT64_MAX ? -EFBIG : result(ftruncate(fd, (off_t)size));
+    if (size > INT64_MAX) return -EFBIG;
+    for (;;) {
+        int e = result(ftruncate(fd, (off_t)size));
+        if (e != -EINTR) return e;
+    }
 }
 
 int os_fd_allocate(int fd, uint64_t at, uint64_t len) {
     if (at > INT64_MAX || len > INT64_MAX - at) return -EFBIG;
-    int e = posix_fallocate(fd, (off_t)at, (off_t)len);
+    int e;
+    do e = posix_fallocate(fd, (off_t)at, (off_t)len);
+    while (e == EINTR);
     return -e;
 }
 

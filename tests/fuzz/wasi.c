@@ -126,24 +126,87 @@ static void host_refresh(vfs_fs *host) {
     host_fill();
 }
 
-/* An argument: a good descriptor, a path that lies in the memory, its length, or anything. */
-static uint64_t argument(input *in_, char type) {
-    uint32_t how = take(in_, 1);
-    if (how < 64) return how % 12;
-    if (how < 128) return PATH_AT(how % PATHS);
-    if (how < 176) return strlen(paths[how % PATHS]);
-    if (how < 200) return 4096 + take(in_, 1) * 16;
-    if (how < 224) return take(in_, 2);
-    if (how < 240) return type == 'I' ? (uint64_t)take(in_, 4) << 32 | take(in_, 4) : take(in_, 4);
-    return type == 'I' ? UINT64_MAX - how % 4 : UINT32_MAX - how % 4;
+/* What the arguments of each function are: d a descriptor, D mostly a folder, s a path and l its
+ * length, v a list of buffers and c their count, p a pointer, n a length, o an offset, r rights, f
+ * flags, t a time. */
+static const struct {
+    const char *name, *kinds;
+} kinds[] = {
+    { "args_get", "pp" }, { "args_sizes_get", "pp" }, { "environ_get", "pp" },
+    { "environ_sizes_get", "pp" }, { "clock_res_get", "fp" }, { "clock_time_get", "ftp" },
+    { "fd_advise", "doof" }, { "fd_allocate", "doo" }, { "fd_close", "d" }, { "fd_datasync", "d" },
+    { "fd_fdstat_get", "dp" }, { "fd_fdstat_set_flags", "df" }, { "fd_fdstat_set_rights", "drr" },
+    { "fd_filestat_get", "dp" }, { "fd_filestat_set_size", "do" },
+    { "fd_filestat_set_times", "dttf" }, { "fd_pread", "dvcop" }, { "fd_prestat_get", "Dp" },
+    { "fd_prestat_dir_name", "Dpf" }, { "fd_pwrite", "dvcop" }, { "fd_read", "dvcp" },
+    { "fd_readdir", "Dpnfp" }, { "fd_renumber", "dd" }, { "fd_seek", "dofp" }, { "fd_sync", "d" },
+    { "fd_tell", "dp" }, { "fd_write", "dvcp" }, { "path_create_directory", "Dsl" },
+    { "path_filestat_get", "Dfslp" }, { "path_filestat_set_times", "Dfslttf" },
+    { "path_link", "DfslDsl" }, { "path_open", "Dfslfrrfp" }, { "path_readlink", "Dslpnp" },
+    { "path_remove_directory", "Dsl" }, { "path_rename", "DslDsl" }, { "path_symlink", "slDsl" },
+    { "path_unlink_file", "Dsl" }, { "poll_oneoff", "ppcp" }, { "proc_exit", "f" },
+    { "proc_raise", "f" }, { "sched_yield", "" }, { "random_get", "pn" }, { "sock_accept", "dfp" },
+    { "sock_recv", "dvcfpp" }, { "sock_send", "dvcfp" }, { "sock_shutdown", "df" },
+};
+
+#define IOVS_AT 2048u
+
+/* A good argument of a kind, or in one case of sixteen anything. `*len` is of the last path. */
+static uint64_t argument(input *in_, char kind, bool wide, uint64_t *len) {
+    uint32_t how = take(in_, 1), pick = how >> 4;
+    if ((how & 15) == 15) {
+        static const uint64_t odd[] = { UINT64_MAX, INT64_MAX, 1ull << 63, UINT32_MAX, MEMORY - 1,
+                                        MEMORY, 1ull << 31, 0xFFFFFFF0 };
+        uint64_t v = pick < 8 ? odd[pick] : take(in_, pick & 1 ? 4 : 2);
+        return wide ? v : (uint32_t)v;
+    }
+    switch (kind) {
+    case 'd': return how % 12;
+    case 'D': return pick < 12 ? 3 : pick - 8;
+    case 's': *len = strlen(paths[how % PATHS]); return PATH_AT(how % PATHS);
+    case 'l': return pick == 7 ? how & 7 : *len;
+    case 'v': return IOVS_AT + pick % 4 * 8;
+    case 'c': return how % 5;
+    case 'p': return 4096 + (uint64_t)take(in_, 1) * 64;
+    case 'n': return take(in_, 1) * 8;
+    case 'o': return pick < 12 ? take(in_, 1) * 16 : pick == 12 ? UINT64_MAX - 40 : take(in_, 2);
+    case 'r': return pick < 10 ? (1u << 30) - 1 - (pick & 4 ? 0x400141u : 0) : take(in_, 4);
+    case 'f': return how & 7 ? pick : take(in_, 1);
+    default: return take(in_, 2);
+    }
+}
+
+/* Some files that are open from the beginning, and lists of buffers. */
+static void begin(wasi *w, uint8_t *memory) {
+    static const uint32_t iovs[] = { 8192, 300, 9000, 0, 10000, 5000, 4096, 1, 20000, 40,
+                                     8192, 60, 30000, 9000, 100, 7 };
+    static const struct {
+        size_t path;
+        uint64_t oflags, rights;
+    } files[] = { { 0, 1, (1u << 30) - 1 }, { 2, 0, 0 }, { 8, 0, 0x600006 } };
+    memcpy(memory + IOVS_AT, iovs, sizeof iovs);
+    gmem m = { memory, MEMORY };
+    uint64_t result, make[] = { 3, PATH_AT(2), strlen(paths[2]) };
+    for (size_t i = 0; i < wasi_door_count; i++)
+        if (strcmp(wasi_doors[i].name, "path_create_directory") == 0)
+            wasi_doors[i].fn(w, m, make, &result);
+    for (size_t i = 0; i < wasi_door_count; i++)
+        for (size_t f = 0; f < 3 && strcmp(wasi_doors[i].name, "path_open") == 0; f++) {
+            uint64_t args[] = { 3, 1, PATH_AT(files[f].path), strlen(paths[files[f].path]),
+                                files[f].oflags, files[f].rights, (1u << 30) - 1, 0, 4096 };
+            wasi_doors[i].fn(w, m, args, &result);
+        }
 }
 
 static void play(wasi *w, uint8_t *memory, input *in_, sink *out, source *src) {
     gmem m = { memory, MEMORY };
     for (int n = 0; in_->left > 0 && n < 400; n++) {
-        const door *d = &wasi_doors[take(in_, 1) % wasi_door_count];
-        uint64_t args[9] = { 0 }, result = 0;
-        for (size_t i = 0; d->type[i] != ':'; i++) args[i] = argument(in_, d->type[i]);
+        size_t which = take(in_, 1) % wasi_door_count;
+        const door *d = &wasi_doors[which];
+        MUST(strcmp(d->name, kinds[which].name) == 0);
+        uint64_t args[9] = { 0 }, result = 0, len = 0;
+        for (size_t i = 0; d->type[i] != ':'; i++)
+            args[i] = argument(in_, kinds[which].kinds[i], d->type[i] == 'I', &len);
         door_next next = d->fn(w, m, args, &result);
         if (next == DOOR_RETURN) MUST(result <= 76);
         if (next == DOOR_STOP) MUST(wasi_stop(w).cause != WASI_RUNNING);
@@ -191,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(!vfs_mount(files, "/lib", lib, NULL) && !vfs_mount(files, "/mnt", host, NULL));
     wasi_options opt = { .files = files, .max_fds = 12 };
     MUST(!wasi_new(&opt, &w, NULL));
+    begin(w, memory);
     play(w, memory, &in_, out, src);
     secret_check(memory);
     wasi_reset(w);
