@@ -34,6 +34,23 @@ static struct {
 
 /* --- ends --- */
 
+/* Memory kept back, so that a program that used up all the rest can still be told how it ended. Its
+ * pages are never written, so they cost nothing. */
+enum { RESERVE = 1 << 20 };
+static void *reserve;
+
+static void reserve_keep(void)
+{
+    if (!reserve)
+        reserve = malloc(RESERVE);
+}
+
+static void reserve_spend(void)
+{
+    free(reserve);
+    reserve = NULL;
+}
+
 static bool is_stop(PyObject *exc) {
     return exc && ((PyObject *)Py_TYPE(exc) == guest.soft_type ||
                    (PyObject *)Py_TYPE(exc) == guest.interrupt_type);
@@ -42,6 +59,7 @@ static bool is_stop(PyObject *exc) {
 /* The end of an execution when the agent's Python failed with `exc` (borrowed). */
 static void end_bare(PyObject *exc) {
     PyObject *type = NULL, *text = NULL;
+    reserve_spend();
     if (exc) {
         type = PyUnicode_FromString(Py_TYPE(exc)->tp_name);
         PyErr_Clear();
@@ -103,6 +121,8 @@ static void flush(PyObject *name) {
 static uint32_t end_plain(uint32_t flags) {
     core_stop_take();
     PyObject *exc = PyErr_GetRaisedException();
+    if (exc && PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
+        reserve_spend();
     if (exc || guest.loop_used || (flags & AGENT_EXEC_FINAL))
         return agent_call(agent.finish, exc ? exc : Py_NewRef(Py_None));
     flush(agent.s_stdout);
@@ -245,6 +265,7 @@ static uint32_t step_exec(const char *bytes, size_t len) {
     guest.loop_used = 0;
     Py_CLEAR(guest.struck);
     agent.runs++;
+    reserve_keep();
     main_restore();
     PyObject *name = exec_name(&in);
     PyObject *what = exec_prepare(&in, name);
