@@ -15,7 +15,7 @@ MESON_OPTIONS ?=
 ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup demo test test-guest test-install guest image host install bench test-cpython \
+.PHONY: help setup demo test test-guest test-install guest image host install bench bench-quick test-cpython \
 	test-asan test-tsan fuzz pgo clean clean-cache FORCE
 
 help:  ## list the targets
@@ -77,6 +77,9 @@ install: $(B)/core.bru  ## install below PREFIX (default /usr/local; DESTDIR is 
 
 bench: $(B)/core.bru  ## measure against native CPython of the same source
 	@native=$$($(BUILD_PY) path python-native) && $(PYTHON) bench/run.py --native $$native/bin/python $(BENCH_ARGS)
+
+bench-quick:  ## the same, a quick look
+	@$(MAKE) --no-print-directory bench BENCH_ARGS=--quick
 
 test-cpython: $(B)/core.bru  ## run CPython's own tests in the sandbox
 	@source=$$($(BUILD_PY) path python-source) && $(PYTHON) tests/cpython/run.py --source $$source/tree $(CPYTHON_ARGS)
