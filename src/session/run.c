@@ -138,6 +138,15 @@ static void detail(bru_result *r, bru_reason reason, const char *text) {
     (void)!result_set(r, BRU_TEXT_DETAIL, text, strlen(text));
 }
 
+/* CPython without memory cannot always say so as it should: for want of an exception it complains
+ * that there is none, and a report may be empty. */
+static bool says_no_memory(const bru_result *r) {
+    const char *type = bru_result_text(r, BRU_TEXT_TYPE, NULL);
+    const char *message = bru_result_text(r, BRU_TEXT_MESSAGE, NULL);
+    return strcmp(type, "MemoryError") == 0 || !*type ||
+           (strcmp(type, "SystemError") == 0 && strstr(message, "without exception set"));
+}
+
 /* The limit that a stop was made for; a hard one without a soft one before is for the deadline. */
 static bru_reason stop_reason(const bru_session *s) {
     if (s->run.stop == STOP_INTERRUPT) return BRU_REASON_INTERRUPTED;
@@ -169,8 +178,7 @@ static void end_as_posted(bru_session *s) {
     }
     r->reason = BRU_REASON_EXCEPTION;
     r->exit_code = 1;
-    if (r->texts[BRU_TEXT_TYPE].data && strcmp(r->texts[BRU_TEXT_TYPE].data, "MemoryError") == 0 &&
-        instance_usage_of(s->guest).grow_refused)
+    if (instance_usage_of(s->guest).grow_refused && says_no_memory(r))
         detail(r, BRU_REASON_MEMORY_LIMIT, "the program needed more memory than its limit");
 }
 

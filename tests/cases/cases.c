@@ -4,7 +4,7 @@
  *
  * Options of a session       timeout 300ms, cpu 1s, grace 1ms, memory 64M, output 1M, output-stops,
  *                            files 1M, env KEY=VALUE, stream
- * Of a run                   input TEXT, argv WORDS, module, display, program, reset, reset-files,
+ * Of a run                   input TEXT, argv WORDS, name TEXT, module, display, program, reset, reset-files,
  *                            source previous-output (run what the run before printed)
  * Expectations               reason WORDS (one of them; default: completed), exit N, alive yes|no,
  *                            type WORDS, message TEXT, traceback TEXT, detail TEXT (each: contained),
@@ -157,7 +157,7 @@ static void run_it(bru_session *s, const run *r, const text *previous, outcome *
     snprintf(words, sizeof words, "%s", args ? args : "");
     for (char *w = strtok(words, " "); w && o.argc < 16; w = strtok(NULL, " ")) argv[o.argc++] = w;
     o.argv = argv;
-    o.file_name = file_name;
+    o.file_name = run_get(r, "name") ? run_get(r, "name") : file_name;
     text in = { 0 };
     text_add_escaped(&in, input ? input : "");
     o.input = in.data;

@@ -66,6 +66,7 @@ def late():
     raise KeyError("late")
 print("defined")
 #-- the call
+#: name <another run>
 #: reason exception
 #: traceback raise KeyError("late")
 late()

@@ -82,10 +82,15 @@ def safe_str(value):
         return f"<exception str() failed>"
 
 
-def _shorten(exc, seen, cuts):
+def _shorten(exc, cuts):
     """Takes the middle out of long tracebacks, of `exc` and all that is chained to it; `cuts` is how
     to put it back."""
-    while exc is not None and id(exc) not in seen:
+    seen = set()
+    todo = [exc]
+    while todo:
+        exc = todo.pop()
+        if exc is None or id(exc) in seen:
+            continue
         seen.add(id(exc))
         count = 0
         tb = exc.__traceback__
@@ -100,18 +105,16 @@ def _shorten(exc, seen, cuts):
                 tail = tail.tb_next
             cuts.append((head, head.tb_next, count - 2 * _KEEP))
             head.tb_next = tail
+        todo += exc.__cause__, exc.__context__
         if isinstance(exc, BaseExceptionGroup):
-            for part in exc.exceptions:
-                _shorten(part, seen, cuts)
-        _shorten(exc.__cause__, seen, cuts)
-        exc = exc.__context__
+            todo += exc.exceptions
 
 
 def format(exc):
     """The traceback as CPython prints it, but for the middle of very long ones."""
     cuts = []
     try:
-        _shorten(exc, set(), cuts)
+        _shorten(exc, cuts)
         text = _format(exc)
     finally:
         for head, after, _ in cuts:
