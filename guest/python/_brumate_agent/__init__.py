@@ -23,7 +23,7 @@ def _load(name):
     return module
 
 
-for _name in ("report", "calls", "loops", "threads", "console", "run", "life"):
+for _name in ("no_network", "report", "calls", "loops", "threads", "console", "run", "life"):
     _load(_name)
 
 # What the reactor calls, by these names.
