@@ -67,3 +67,29 @@ open("/tmp/y", "wb").write(b"x" * 500_000); print("ok")
 #: reason timeout
 import sqlite3
 sqlite3.connect(":memory:").execute("with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n").fetchone()
+
+#== two connections to one file lock each other out, and both are right in the end
+#: stdout database is locked
+#: stdout [(1,), (2,)]
+import sqlite3
+a = sqlite3.connect("/data/two.db", timeout=0.01)
+b = sqlite3.connect("/data/two.db", timeout=0.01)
+a.execute("create table t(x)")
+a.execute("insert into t values(1)")
+try: b.execute("insert into t values(2)")
+except sqlite3.OperationalError as e: print(e)
+a.commit()
+b.execute("insert into t values(2)")
+b.commit()
+print(a.execute("select x from t").fetchall())
+
+#== two connections read one file at a time
+#: stdout 3 3
+import sqlite3
+a = sqlite3.connect("/data/read.db")
+a.execute("create table t(x)")
+a.executemany("insert into t values(?)", [(i,) for i in range(3)])
+a.commit()
+b = sqlite3.connect("/data/read.db")
+one, two = a.execute("select x from t"), b.execute("select x from t")
+print(len([one.fetchone() for _ in range(3)]), len(two.fetchall()))
