@@ -127,8 +127,8 @@ static void host_refresh(vfs_fs *host) {
 }
 
 /* What the arguments of each function are: d a descriptor, D mostly a folder, s a path and l its
- * length, v a list of buffers and c their count, p a pointer, n a length, o an offset, r rights, f
- * flags, t a time. */
+ * length, v a list of buffers and c their count, p a pointer, n a length, o an offset, r rights, L
+ * whether to follow, O how to open, F flags of a descriptor, f other small numbers, t a time. */
 static const struct {
     const char *name, *kinds;
 } kinds[] = {
@@ -141,8 +141,8 @@ static const struct {
     { "fd_prestat_dir_name", "Dpf" }, { "fd_pwrite", "dvcop" }, { "fd_read", "dvcp" },
     { "fd_readdir", "Dpnfp" }, { "fd_renumber", "dd" }, { "fd_seek", "dofp" }, { "fd_sync", "d" },
     { "fd_tell", "dp" }, { "fd_write", "dvcp" }, { "path_create_directory", "Dsl" },
-    { "path_filestat_get", "Dfslp" }, { "path_filestat_set_times", "Dfslttf" },
-    { "path_link", "DfslDsl" }, { "path_open", "Dfslfrrfp" }, { "path_readlink", "Dslpnp" },
+    { "path_filestat_get", "DLslp" }, { "path_filestat_set_times", "DLslttf" },
+    { "path_link", "DLslDsl" }, { "path_open", "DLslOrrFp" }, { "path_readlink", "Dslpnp" },
     { "path_remove_directory", "Dsl" }, { "path_rename", "DslDsl" }, { "path_symlink", "slDsl" },
     { "path_unlink_file", "Dsl" }, { "poll_oneoff", "ppcp" }, { "proc_exit", "f" },
     { "proc_raise", "f" }, { "sched_yield", "" }, { "random_get", "pn" }, { "sock_accept", "dfp" },
@@ -170,7 +170,10 @@ static uint64_t argument(input *in_, char kind, bool wide, uint64_t *len) {
     case 'p': return 4096 + (uint64_t)take(in_, 1) * 64;
     case 'n': return take(in_, 1) * 8;
     case 'o': return pick < 12 ? take(in_, 1) * 16 : pick == 12 ? UINT64_MAX - 40 : take(in_, 2);
-    case 'r': return pick < 10 ? (1u << 30) - 1 - (pick & 4 ? 0x400141u : 0) : take(in_, 4);
+    case 'r': return pick < 14 ? (1u << 30) - 1 - (pick & 1 ? 0x400141u : 0) : take(in_, 4);
+    case 'L': return pick & 1;
+    case 'O': return (uint64_t)"\0\0\0\0\0\1\1\1\1\5\x8\x9\2\2\4\6"[pick];
+    case 'F': return pick < 12 ? 0 : pick == 12 ? 4 : 1;
     case 'f': return how & 7 ? pick : take(in_, 1);
     default: return take(in_, 2);
     }
