@@ -32,14 +32,18 @@ static void message_tidy(char *text, size_t cap) {
         if ((unsigned char)*c < ' ' || *c == 127) *c = ' ';
 }
 
+static void message_set(bru_error *err, bru_status status, const char *format, va_list args) {
+    err->status = status;
+    vsnprintf(err->message, sizeof err->message, format, args);
+    message_tidy(err->message, sizeof err->message);
+}
+
 bru_status error_set(bru_error *err, bru_status status, const char *format, ...) {
     if (!err) return status;
     va_list args;
     va_start(args, format);
-    err->status = status;
-    vsnprintf(err->message, sizeof err->message, format, args);
+    message_set(err, status, format, args);
     va_end(args);
-    message_tidy(err->message, sizeof err->message);
     return status;
 }
 
@@ -69,8 +73,7 @@ bru_status error_errno(bru_error *err, int errnum, const char *format, ...) {
     if (!err) return status;
     va_list args;
     va_start(args, format);
-    err->status = status;
-    vsnprintf(err->message, sizeof err->message, format, args);
+    message_set(err, status, format, args);
     va_end(args);
     size_t len = strlen(err->message);
     char text[80];
