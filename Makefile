@@ -96,12 +96,13 @@ test-tsan: $(B)/core.bru  ## run the session and scheduler tests under ThreadSan
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/tsan --no-rebuild --print-errorlogs
 
-fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60)
-	@[ -f $(B)/fuzz/build.ninja ] || CC=$${CLANG:-clang-22} meson setup $(B)/fuzz -Dfuzz=true $(ASAN) > $(B)/fuzz.log || { tail -20 $(B)/fuzz.log; exit 1; }
-	@ninja -C $(B)/fuzz --quiet
-	@for f in $(B)/fuzz/tests/fuzz/fuzz_*[!p]; do [ -x "$$f" ] && [ -f "$$f" ] || continue; n=$$(basename $$f); \
-	    mkdir -p $(B)/corpus/$$n; echo "--- $$n"; \
-	    $$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(B)/corpus/$$n tests/fuzz/corpus/$${n#fuzz_} || exit 1; done
+fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60); what it keeps goes to build/corpus
+	@[ -f $(B)/fuzz/build.ninja ] || CC=$${CLANG:-clang-22} meson setup $(B)/fuzz > $(B)/fuzz.log || { tail -20 $(B)/fuzz.log; exit 1; }
+	@ninja -C $(B)/fuzz --quiet fuzzers
+	@for n in wasi files archive tree image doors; do mkdir -p $(B)/corpus/$$n; echo "--- $$n"; \
+	    $$(ls $(B)/fuzz/tests/*/fuzz-$$n) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=$(B)/corpus/ \
+	        $(B)/corpus/$$n tests/fuzz/corpus/$$n > $(B)/corpus/$$n.log 2>&1 || { tail -40 $(B)/corpus/$$n.log; exit 1; }; \
+	    grep stat::number_of_executed_units $(B)/corpus/$$n.log; done
 
 pgo: $(B)/brumate  ## measure what the guest runs and store the profile (guest/build/profile)
 	@$(BUILD_PY) pgo
