@@ -36,9 +36,13 @@ test: $(B)/core.bru test-guest  ## run the tests
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/host --no-rebuild --print-errorlogs
 	@$(MAKE) --no-print-directory test-install
+	@echo "of all programs of the host's tests:"
+	@awk '/^[0-9]+ passed, [0-9]+ failed$$/ { p += $$1; f += $$3 } END { printf "%d passed, %d failed\n", p, f }' \
+	    $(B)/host/meson-logs/testlog.txt
 
-test-guest:  ## test the guest's build: the wasm reader, the shim, the cache
+test-guest: $(B)/.guest  ## test the guest's build (wasm reader, shim, cache) and, natively, its agent
 	@$(PYTHON) -B -m unittest discover -q -s guest/build/tests
+	@native=$$($(BUILD_PY) path python-native) && $$native/bin/python -B -m unittest discover -q -s tests/guest
 
 test-install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
 	@rm -rf $(B)/installed
