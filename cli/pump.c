@@ -29,9 +29,10 @@ static void output(pumping *p, const bru_event *e) {
 }
 
 /* Not answered when time is up or Ctrl-C came: the library ends or interrupts the guest then. */
-static bru_status give_input(pumping *p, bru_error *err) {
+static bru_status give_input(pumping *p, uint64_t wake, bru_error *err) {
     input *in = p->r->input;
-    if (!p->failed && input_fill(in, p->r->interrupts, p->deadline) != WAIT_READY) return BRU_OK;
+    if (wake > p->deadline) wake = p->deadline;
+    if (!p->failed && input_fill(in, p->r->interrupts, wake) != WAIT_READY) return BRU_OK;
     size_t len = p->failed ? 0 : in->len - in->at;
     const char *newline = len && p->r->lines ? memchr(in->data + in->at, '\n', len) : NULL;
     if (newline) len = (size_t)(newline - (in->data + in->at)) + 1;
@@ -46,7 +47,7 @@ static bru_status serve(pumping *p, const bru_event *e, bru_error *err) {
     static const char none[] = "no host function is offered here";
     switch (e->kind) {
     case BRU_EVENT_OUTPUT: output(p, e); return BRU_OK;
-    case BRU_EVENT_INPUT: return give_input(p, err);
+    case BRU_EVENT_INPUT: return give_input(p, e->wake_ns, err);
     case BRU_EVENT_CALL:
         return bru_session_reply(p->r->session, e->id, 0, none, sizeof none - 1, err);
     case BRU_EVENT_WAIT: (void)io_wait(p->r->interrupts, -1, 0, e->wake_ns); return BRU_OK;

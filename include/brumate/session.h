@@ -111,7 +111,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_start(bru_session *session, const 
 typedef enum bru_event_kind {
     BRU_EVENT_DONE,   /* ended: `result` is the caller's */
     BRU_EVENT_OUTPUT, /* `stream` 1 or 2, `data`, `len` */
-    BRU_EVENT_INPUT,  /* stdin wanted: answer by bru_session_input() */
+    BRU_EVENT_INPUT,  /* stdin wanted: answer by bru_session_input(), or go on at `wake_ns` */
     BRU_EVENT_CALL,   /* host function `name` called with `data`: answer by bru_session_reply(),
                        * now or after further events; `id` names it */
     BRU_EVENT_DROP,   /* the guest no longer waits for call `id`; a reply is still allowed */

@@ -391,7 +391,7 @@ static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru
     uint64_t wake = waits_until(s, &input);
     if (due) {
         if (s->phase == PHASE_PARKED) cut_wait(s);
-    } else if (input || wake > now) {
+    } else if (wake > now) {
         if (s->engine.deadline && s->engine.deadline < wake) wake = s->engine.deadline;
         *event = (bru_event){ .kind = input ? BRU_EVENT_INPUT : BRU_EVENT_WAIT, .wake_ns = wake };
         s->run.input_asked = input;

@@ -98,22 +98,26 @@ static void op_close(vfs_fs *fs, void *file) {
     (void)file;
 }
 
+/* One read of endless bytes gives no more: a guest's deadline waits for it. Below 1 ms. */
+#define ENDLESS_READ_MAX ((size_t)256 << 10)
+
 static vfs_err op_read(vfs_fs *fs, void *file, uint64_t at, void *out, size_t len, size_t *n) {
     devices *d = devices_of(fs);
+    size_t part = len < ENDLESS_READ_MAX ? len : ENDLESS_READ_MAX;
     (void)at;
     *n = 0;
     switch (device_of(d, file)) {
     case DEV_STDIN: return d->input ? source_read(d->input, out, len, n) : VFS_OK;
     case DEV_NULL: return VFS_OK;
     case DEV_FULL:
-    case DEV_ZERO: memset(out, 0, len); break;
+    case DEV_ZERO: memset(out, 0, part); break;
     case DEV_RANDOM:
     case DEV_URANDOM:
-        if (!d->random.fill(d->random.ctx, out, len)) return VFS_EIO;
+        if (!d->random.fill(d->random.ctx, out, part)) return VFS_EIO;
         break;
     default: return VFS_EBADF;
     }
-    *n = len;
+    *n = part;
     return VFS_OK;
 }
 

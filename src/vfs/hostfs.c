@@ -229,17 +229,14 @@ static vfs_err op_unlink(vfs_fs *fs, vfs_node *dir, const char *name, size_t len
     return with_name(fs, dir, name, len, os_unlink);
 }
 
-/* Whether a link at `path` (below the root) with this target stays beneath the root. Others may
- * follow it later, so one that would not is not even made. */
-static bool target_stays(const char *path, const char *target) {
-    long depth = 0;
-    for (const char *c = path; *c; c++) depth += *c == '/';
+/* Whether a link with this target leads beneath the folder that it lies in. Others may follow it
+ * later, so one that does not is not even made; and wherever it, or a folder around it, is moved
+ * within the mount, it cannot come to lead out. */
+static bool target_stays(const char *target) {
     if (*target == '/') return false;
     for (const char *p = target; *p;) {
         size_t len = strcspn(p, "/");
-        if (len == 2 && p[0] == '.' && p[1] == '.') depth--;
-        else if (len > 0 && !(len == 1 && p[0] == '.')) depth++;
-        if (depth < 0) return false;
+        if (len == 2 && p[0] == '.' && p[1] == '.') return false;
         p += len + (p[len] == '/');
     }
     return true;
@@ -252,7 +249,7 @@ static vfs_err op_symlink(vfs_fs *fs, vfs_node *dir, const char *name, size_t le
     vfs_err e = node_below(dir, name, len, &n);
     char *text = e ? NULL : mem_copy(target, target_len);
     if (!e && !text) e = VFS_ENOMEM;
-    if (!e && !target_stays(n->path, text)) e = VFS_ENOTCAPABLE;
+    if (!e && !target_stays(text)) e = VFS_ENOTCAPABLE;
     if (!e) e = err_of(os_symlink(&hostfs_of(fs)->root, text, n->path));
     mem_free(text);
     node_unref(n);

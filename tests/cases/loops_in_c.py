@@ -147,3 +147,11 @@ while True: a.tobytes(), a.count(1.0), memoryview(a).tolist()
 import sqlite3
 db = sqlite3.connect(":memory:"); db.create_function("f", 1, lambda x: x)
 db.execute("with recursive n(x) as (select 1 union all select f(x) from n) select count(*) from n").fetchall()
+
+#== random bytes without end
+#: timeout 300ms
+#: reason timeout
+import io
+f = io.FileIO("/dev/urandom")
+b = bytearray(60 << 20)
+while True: f.readinto(b)

@@ -242,6 +242,24 @@ TEST(input_is_asked_for_when_it_is_wanted) {
     bru_session_free(s);
 }
 
+TEST(waiting_for_input_ends_when_the_guest_has_waited_long_enough) {
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    o.flags = BRU_PULL_INPUT;
+    bru_session *s = session_with(&o);
+    start(s, "import select, sys\nprint(select.select([sys.stdin], [], [], 0.05)[0])");
+    bru_event e = next(s);
+    REQUIRE(e.kind == BRU_EVENT_INPUT);
+    CHECK(e.wake_ns < now_ns() + 60 * ms);
+    while (e.kind == BRU_EVENT_INPUT) {
+        usleep(5000);
+        e = next(s);
+    }
+    REQUIRE(e.kind == BRU_EVENT_DONE);
+    CHECK_STR(bru_result_text(e.result, BRU_TEXT_STDOUT, NULL), "[]\n");
+    bru_result_free(e.result);
+    bru_session_free(s);
+}
+
 TEST(input_given_with_the_run_is_read_to_its_end) {
     bru_session *s = session_with(NULL);
     bru_exec_options o = BRU_EXEC_OPTIONS_INIT;

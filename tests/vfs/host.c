@@ -135,7 +135,7 @@ TEST_BOTH(nothing_leads_out_of_a_host_folder) {
     }
     static const char *const targets[] = { "/etc/passwd", "..", "../x", "dir/../../x", "/mnt/f" };
     EACH(t, targets) CHECK_EQ(make_link(&w, *t, "/mnt/planted"), VFS_ENOTCAPABLE);
-    CHECK_EQ(make_link(&w, "../file", "/mnt/dir/l"), VFS_OK);
+    CHECK_EQ(make_link(&w, "../file", "/mnt/dir/l"), VFS_ENOTCAPABLE); /* could be moved up */
     CHECK_EQ(make_link(&w, "../../file", "/mnt/dir/m"), VFS_ENOTCAPABLE);
     CHECK_STR(host_text("out/secret"), "SECRET");
     world_close(&w);
