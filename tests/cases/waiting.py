@@ -45,6 +45,27 @@ lock = threading.Lock(); lock.acquire(); lock.acquire()
 import queue
 queue.Queue().get(timeout=3600)
 
+#== a queue that is C
+import queue
+queue.SimpleQueue().get(timeout=3600)
+
+#== a queue that is C, without a timeout
+import queue
+queue.SimpleQueue().get()
+
+#== locks and queues with a short timeout
+#: reason completed
+#: stdout True False Empty Empty True
+import queue, threading, time
+free, held = threading.Lock(), threading.Lock()
+held.acquire()
+t = time.monotonic()
+print(free.acquire(timeout=9), held.acquire(timeout=0.02), end=" ")
+for q in queue.Queue(), queue.SimpleQueue():
+    try: q.get(timeout=0.02)
+    except queue.Empty: print("Empty", end=" ")
+print(time.monotonic() - t >= 0.06)
+
 #== a condition, an event and a barrier
 #: reason timeout exception
 #: type RuntimeError threading.BrokenBarrierError BrokenBarrierError

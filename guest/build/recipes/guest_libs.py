@@ -19,9 +19,10 @@ XZ_FLAGS = ("-DNDEBUG -DHAVE_STDBOOL_H -DHAVE__BOOL -DHAVE_STDINT_H -DHAVE_INTTY
             "-DASSUME_RAM=128 -DSIZEOF_SIZE_T=4 -DTUKLIB_FAST_UNALIGNED_ACCESS -DHAVE_ENCODERS -DHAVE_DECODERS "
             + " ".join("-DHAVE_ENCODER_%s -DHAVE_DECODER_%s" % (f, f) for f in
                        "LZMA1 LZMA2 X86 POWERPC IA64 ARM ARMTHUMB ARM64 SPARC RISCV DELTA".split())).split()
-# one thread, one process, no shared memory: SQLite's "unix-none" files without locks. WAL then needs
-# `PRAGMA locking_mode=exclusive`, as SQLite's documentation says.
-SQLITE_FLAGS = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_DEFAULT_UNIX_VFS=\"unix-none\"", "-DSQLITE_OMIT_LOAD_EXTENSION",
+# one thread, one process: "unix-excl" counts the locks of that process's connections itself, and gets
+# those of the system from guest/c/sqlite_locks.c. WAL is left out by SQLite itself on WASI.
+SQLITE_FLAGS = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_DEFAULT_UNIX_VFS=\"unix-excl\"", "-Dfcntl=sqlite_fcntl",
+                "-DSQLITE_OMIT_LOAD_EXTENSION",
                 "-DSQLITE_MAX_MMAP_SIZE=0", "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE",
                 "-DSQLITE_ENABLE_MATH_FUNCTIONS", "-DSQLITE_ENABLE_DBSTAT_VTAB", "-DSQLITE_ENABLE_SESSION",
                 "-DSQLITE_ENABLE_PREUPDATE_HOOK", "-DSQLITE_ENABLE_COLUMN_METADATA", "-DSQLITE_DQS=0",

@@ -1,14 +1,11 @@
-"""CPython's source tree, with our patches applied."""
+"""CPython's source tree, as it comes."""
 import os
 import shutil
 import tarfile
 
 import settings
-from steps import REPO, expand
 
 USES = ["sources"]
-PATCHES = "guest/build/patches/*.patch"
-FILES = [PATCHES]
 
 
 def SETTINGS():
@@ -26,6 +23,4 @@ def make(job):
         with tarfile.open(tarball) as archive:
             archive.extractall(job.work)
         next(p for p in job.work.iterdir() if p.name.lower().startswith("python")).rename(tree)
-    for patch in expand([PATCHES]):
-        job.run(["patch", "-p1", "-s", "-i", patch], cwd=tree, what="patch " + patch.name)
     tree.rename(job.out / "tree")

@@ -3,7 +3,10 @@ import os
 import shutil
 
 import settings
+from steps import expand
 
+PATCHES = "guest/build/patches/*.patch"
+FILES = [PATCHES]
 USES = ["python-source", "python-native", "guest-libs", "wasi-sdk"]
 TOOLS = [settings.CLANG]
 ARCHIVES = ["libpython{v}.a", "Modules/_hacl/libHacl_Hash_SHA2.a", "Modules/expat/libexpat.a",
@@ -11,7 +14,11 @@ ARCHIVES = ["libpython{v}.a", "Modules/_hacl/libHacl_Hash_SHA2.a", "Modules/expa
 
 
 def make(job):
-    source = job.use("python-source") / "tree"
+    # patches are for the guest alone: the native interpreter is of the source as it is
+    source = job.work / "tree"
+    shutil.copytree(job.use("python-source") / "tree", source, symlinks=True)
+    for patch in expand([PATCHES]):
+        job.run(["patch", "-p1", "-s", "-i", patch], cwd=source, what="patch " + patch.name)
     libs = job.use("guest-libs")
     build = job.work / "build"
     build.mkdir()
