@@ -301,6 +301,7 @@ static void arm_cpu(bru_session *s) {
     if (s->limits.cpu_ns == BRU_NO_LIMIT || s->run.stop != STOP_NONE) s->engine.cpu = 0;
     else if (s->run.cpu_used >= s->limits.cpu_ns) s->engine.cpu = 1;
     else s->engine.cpu = s->limits.cpu_ns - s->run.cpu_used;
+    s->cpu_began = clock_thread_cpu();
 }
 
 static bru_status step(bru_session *s, enum agent_op op, const void *bytes, size_t len,
@@ -328,13 +329,19 @@ static bru_status go_on(bru_session *s, engine_report *report, bru_error *err) {
     return st;
 }
 
+/* After a step that followed arm_cpu(): what it used, ns. */
+static uint64_t note_cpu(bru_session *s) {
+    uint64_t used = clock_thread_cpu() - s->cpu_began;
+    s->cpu_before += used;
+    return used;
+}
+
 /* Runs the guest until it rests, parks or ends. */
 static bru_status run_guest(bru_session *s, bru_error *err) {
     engine_report report = { 0 };
     arm_cpu(s);
-    uint64_t cpu = clock_thread_cpu();
     bru_status st = go_on(s, &report, err);
-    s->run.cpu_used += clock_thread_cpu() - cpu;
+    s->run.cpu_used += note_cpu(s);
     if (st) { /* a program too large for the guest was not begun */
         bool untouched = s->phase == PHASE_STARTED && instance_state_of(s->guest) == INSTANCE_REST;
         s->phase = untouched ? PHASE_IDLE : PHASE_ENDED;
@@ -504,6 +511,7 @@ bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes, size
     arm_cpu(s);
     s->engine.deadline = clock_monotonic() + ASK_TIMEOUT_NS;
     bru_status st = step(s, op, bytes, len, &report, err);
+    (void)note_cpu(s);
     if (!st && (report.outcome != ENGINE_RETURNED || report.value != AGENT_REST_DONE)) {
         /* Completing runs the guest's own code, which may never end. */
         s->phase = PHASE_ENDED;

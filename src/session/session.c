@@ -31,6 +31,13 @@ void session_collect(bru_session *s, bool collect) {
     s->run.collect = collect;
 }
 
+/* The guest's own: that of the host's thread would tell what others used, and go back when the session
+ * goes on by another thread. */
+static uint64_t guest_cpu(void *ctx) {
+    bru_session *s = ctx;
+    return s->cpu_before + (clock_thread_cpu() - s->cpu_began);
+}
+
 bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     memtree_options tree = { .max_bytes = s->limits.file_bytes };
     sink_options streams = sink_for(s, true);
@@ -43,7 +50,7 @@ bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     if (!st) st = source_new((s->flags & BRU_PULL_INPUT) != 0, &s->input, err);
     if (!st) st = vfs_new(s->tree, s->output, s->input, NULL, &s->files, err);
     if (!st) st = vfs_mount(s->files, "/lib", root, err);
-    wasi_options options = { .files = s->files };
+    wasi_options options = { .files = s->files, .cpu_time = guest_cpu, .cpu_time_ctx = s };
     if (!st) st = wasi_new(&options, &s->wasi, err);
     return st;
 }
@@ -211,6 +218,7 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
     bru_status st = instance_reset(s->guest, err);
     if (st == BRU_EBUSY) return st;
     session_run_clear(s);
+    s->cpu_before = 0;
     wasi_reset(s->wasi);
     sink_clear(s->output);
     source_clear(s->input);

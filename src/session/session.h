@@ -89,6 +89,8 @@ struct bru_session {
     bool wait_cut;           /* WAIT_TIME ends now: a limit or an interrupt is due */
     call_list calls;
     session_run run;
+    uint64_t cpu_before;     /* ns that the guest used since its start or reset, but for the running step */
+    uint64_t cpu_began;      /* the calling thread's CPU time when the running step began */
     buf reply;               /* the last AGENT_POST_REPLY */
     buf failure;             /* the last AGENT_POST_FAILURE */
 

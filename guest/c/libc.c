@@ -1,9 +1,37 @@
-/* Sleeping that can be cut short. wasi-libc's clock_nanosleep() answers ENOTSUP whatever went
- * wrong; CPython needs to see EINTR to look for the soft stop that cut its sleep. */
+/* What wasi-libc gets wrong: the linker takes these instead of its own.
+ *
+ * clock_nanosleep()  answers ENOTSUP whatever went wrong; CPython needs to see EINTR to look for the
+ *                    soft stop that cut its sleep.
+ * clock(), times()   read the monotonic clock, though WASI has one of CPU time. And times() counts in
+ *                    ns, where _SC_CLK_TCK says hundredths of a second. */
 #include <errno.h>
 #include <stdint.h>
+#include <sys/times.h>
 #include <time.h>
 #include <wasi/api.h>
+
+/* --- time that was used --- */
+
+/* ns; UINT64_MAX if the host has no such clock. */
+static uint64_t clock_read(__wasi_clockid_t id) {
+    __wasi_timestamp_t now;
+    return __wasi_clock_time_get(id, 0, &now) ? UINT64_MAX : now;
+}
+
+_Static_assert(CLOCKS_PER_SEC == 1000000000, "clock() is in ns");
+
+clock_t clock(void) {
+    return (clock_t)clock_read(__WASI_CLOCKID_PROCESS_CPUTIME_ID);
+}
+
+clock_t times(struct tms *used) {
+    enum { NS_PER_TICK = 10000000 }; /* a second has sysconf(_SC_CLK_TCK) == 100 */
+    uint64_t cpu = clock_read(__WASI_CLOCKID_PROCESS_CPUTIME_ID);
+    *used = (struct tms){ .tms_utime = (clock_t)(cpu / NS_PER_TICK) };
+    return (clock_t)(clock_read(__WASI_CLOCKID_MONOTONIC) / NS_PER_TICK);
+}
+
+/* --- sleeping --- */
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted,
                     struct timespec *left);
