@@ -1,9 +1,12 @@
 """There are no threads in the guest: executors run their work where it is submitted, and a plain
-thread says why it cannot start."""
+thread says why it cannot start; so does a process."""
 
 import concurrent.futures
 import concurrent.futures.thread
+import errno
+import sys
 import threading
+import types
 
 from _brumate_agent.report import STOPS
 
@@ -35,9 +38,25 @@ def _start_joinable_thread(function, *, handle=None, daemon=True):
     raise RuntimeError(_NO_THREADS)
 
 
+class Popen:
+    """What multiprocessing starts a process by, whatever the start method. CPython's own module of
+    this name does not even load where os has no WNOHANG."""
+
+    method = "fork"
+
+    def __init__(self, process_obj):
+        raise OSError(errno.ENOTSUP, f"{sys.platform} does not support processes.")
+
+
 _executor = concurrent.futures.thread.ThreadPoolExecutor
 _submit.__doc__ = _executor.submit.__doc__
 _submit.__name__ = "submit"
 _submit.__qualname__ = "ThreadPoolExecutor.submit"
 _executor.submit = _submit
 threading._start_joinable_thread = _start_joinable_thread
+
+_processes = types.ModuleType("multiprocessing.popen_fork")
+Popen.__module__ = _processes.__name__
+_processes.Popen = Popen
+_processes.__all__ = ["Popen"]
+sys.modules[_processes.__name__] = _processes
