@@ -34,6 +34,12 @@ def _runtime(pattern):
     return there
 
 
+def _perl():
+    """Debian's smallest installation has a perl without its library."""
+    return shutil.which("perl") and not subprocess.run(
+        ["perl", "-MFindBin", "-MIPC::Cmd", "-e1"], stderr=subprocess.DEVNULL).returncode
+
+
 def _command(*names):
     return lambda: any(shutil.which(name) for name in names)
 
@@ -50,6 +56,7 @@ NEEDS = [
     ("cc", _command("cc"), "gcc", "CC"),
     ("make", _command("make"), "make", "PATH"),
     ("pkg-config", _command("pkg-config"), "pkg-config", "PATH"),
+    ("perl and its library", _perl, "perl", "PATH"),
     ("tclsh", _command("tclsh"), "tcl", "PATH"),
     ("xz", _command("xz"), "xz-utils", "PATH"),
     ("libc6 headers", _header("stdio.h"), "libc6-dev", "CC"),

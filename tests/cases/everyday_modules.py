@@ -34,6 +34,30 @@ import hashlib, hmac
 print(hashlib.md5(b"abc").hexdigest(), *(hashlib.new(n, b"abc").hexdigest()[:8] for n in ("sha256", "sha3_256", "sha3_512", "blake2s")))
 print(hmac.new(b"k", b"m", "sha256").digest() == hmac.digest(b"k", b"m", "sha256"), hashlib.pbkdf2_hmac("sha1", b"p", b"s", 2).hex() != "")
 
+#== digests that OpenSSL brings
+#: stdout 8eb208f7e05d987a9b044a8e98c6b087f15a0bfc 66c7f0f462eeedd9 53048e2681941ef9 54173687d265e432
+#: stdout 1 ValueError unsupported hash type nonsense
+import hashlib
+print(hashlib.new("ripemd160", b"abc").hexdigest(), hashlib.new("sm3", b"abc").hexdigest()[:16], hashlib.new("sha512_256", b"abc").hexdigest()[:16], hashlib.scrypt(b"pleaseletmein", salt=b"SodiumChloride", n=1024, r=8, p=1).hex()[:16])
+try: hashlib.new("nonsense")
+except ValueError as e: print(hashlib.new("shake_128").block_size // 168, "ValueError", e)
+
+#== time that was used is not time that passed
+#: stdout True True True
+import os, time
+c, t, w = time.process_time(), os.times(), time.monotonic()
+time.sleep(0.2)
+slept = time.process_time() - c
+while time.process_time() - c < 0.1: pass
+u = os.times()
+print(slept < 0.1, 0.05 <= u.user - t.user <= 1, 0.25 < u.elapsed - t.elapsed < 60)
+
+#== processes say why they cannot start
+#: stdout OSError wasi does not support processes.
+import multiprocessing
+try: multiprocessing.Process(target=print).start()
+except OSError as e: print("OSError", e.strerror)
+
 #== dates, random numbers and unique names
 #: stdout 2026-02-28 0 True True
 import calendar, datetime, random, secrets, uuid

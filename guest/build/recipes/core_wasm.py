@@ -4,7 +4,7 @@ import re
 import settings
 from steps import expand, tool_version
 
-USES = ["python-wasm", "guest-libs", "wasi-sdk"]
+USES = ["python-wasm", "guest-libs", "openssl", "wasi-sdk"]
 FILES = ["guest/c/*.c", "guest/c/*.h"]
 TOOLS = [settings.CLANG]
 
@@ -22,7 +22,7 @@ def make(job):
     exports = ["bru_boot", "bru_alloc", "bru_step", "bru_control"]
     job.run([compiler, "-mexec-model=reactor", "-o", job.out / "core.wasm"] + objects +
             sorted((python / "lib").glob("libpython*.a")) + sorted((python / "lib").glob("lib[!p]*.a")) +
-            ["-L", libs / "lib", "-lsqlite3", "-llzma", "-lbz2", "-lz", "-lwasi-emulated-signal",
+            ["-L", libs / "lib", "-L", job.use("openssl") / "lib", "-lcrypto", "-lsqlite3", "-llzma", "-lbz2", "-lz", "-lwasi-emulated-signal",
              "-lwasi-emulated-getpid", "-lwasi-emulated-process-clocks", "-ldl", "-lm",
              "-z", "stack-size=%d" % settings.STACK_BYTES, "-Wl,--stack-first", "-Wl,--strip-debug",
              "-Wl,--export=__stack_pointer"] + ["-Wl,--export=" + name for name in exports],

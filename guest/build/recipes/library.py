@@ -8,8 +8,9 @@ import zipfile
 import settings
 from steps import expand
 
-USES = ["python-source", "python-native", "python-wasm", "guest-libs", "wasi-sdk", "wabt"]
-FILES = ["guest/build/licenses/*"]
+USES = ["python-source", "python-native", "python-wasm", "guest-libs", "openssl", "wasi-sdk", "wabt"]
+PATCHES = "guest/build/patches/library/*.patch"
+FILES = ["guest/build/licenses/*", PATCHES]
 # tests, tools with windows, and what installs packages
 LEFT_OUT = ["test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "venv", "__pycache__",
             "*.exe", "*.pyc", "_aix_support.py", "_android_support.py", "_apple_support.py", "_ios_support.py",
@@ -24,6 +25,8 @@ def make(job):
     source = job.use("python-source") / "tree"
     library = job.out / ("python" + settings.PYTHON)
     shutil.copytree(source / "Lib", library, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for patch in expand([PATCHES]):
+        job.run(["patch", "-p2", "-s", "-d", library, "-i", patch], what="patch " + patch.name)
     for data in job.use("python-wasm").glob("_sysconfigdata*.py"):
         (library / data.name).write_text(without_paths(data.read_text(), str(job.root)))
     zones(job)
@@ -70,6 +73,7 @@ def licenses(job, source):
         if (source / path).exists():
             text = (source / path).read_text()
             (folder / (name + ".txt")).write_text(text[:text.index("*/") + 3])
+    shutil.copy(job.use("openssl") / "LICENSE", folder / "openssl.txt")
     found = list((job.use("wasi-sdk") / "sysroot").glob("share/doc/wasi-libc/copyright"))
     for path in found:
         shutil.copy(path, folder / "wasi-libc.txt")

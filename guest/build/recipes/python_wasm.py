@@ -7,7 +7,7 @@ from steps import expand
 
 PATCHES = "guest/build/patches/*.patch"
 FILES = [PATCHES]
-USES = ["python-source", "python-native", "guest-libs", "wasi-sdk"]
+USES = ["python-source", "python-native", "guest-libs", "openssl", "wasi-sdk"]
 TOOLS = [settings.CLANG]
 ARCHIVES = ["libpython{v}.a", "Modules/_hacl/libHacl_Hash_SHA2.a", "Modules/expat/libexpat.a",
             "Modules/_decimal/libmpdec/libmpdec.a"]
@@ -34,7 +34,8 @@ def make(job):
     # pymalloc: off by default on WASI, and faster than wasi-libc's malloc for Python's small objects
     job.run([source / "configure", "--host=wasm32-wasi", "--build=%s-pc-linux-gnu" % os.uname().machine,
              "--with-build-python=%s" % (job.use("python-native") / "bin" / "python"),
-             "--with-pymalloc", "--with-tzpath=/lib/zoneinfo", "--disable-test-modules", "--without-ensurepip", "--prefix=/"],
+             "--with-pymalloc", "--with-tzpath=/lib/zoneinfo", "--with-openssl=%s" % job.use("openssl"),
+             "--disable-test-modules", "--without-ensurepip", "--prefix=/"],
             cwd=build, env=env, what="configure")
     version = settings.PYTHON
     archives = [a.format(v=version) for a in ARCHIVES]

@@ -16,6 +16,7 @@ TARBALLS = [
     ("bzip2", "bzip2", r"bzip2[-_].*\.tar\.(gz|bz2|xz)$"),
     ("xz", "xz-utils", r"xz(-utils)?[-_].*\.tar\.(xz|gz)$"),
     ("sqlite", "sqlite3", r"sqlite(3|-src)[-_].*\.tar\.(xz|gz)$"),
+    ("openssl", "openssl", r"openssl[-_].*\.tar\.(gz|xz)$"),
 ]
 WASI_LIBC = r"wasi-libc_.*\.deb$"
 
