@@ -6,6 +6,7 @@ part takes a fraction of a second; more of the same adds nothing to a profile.
 import asyncio
 import base64
 import bisect
+import bz2
 import collections
 import contextlib
 import csv
@@ -18,10 +19,12 @@ import fractions
 import functools
 import hashlib
 import heapq
+import hmac
 import inspect
 import io
 import itertools
 import json
+import lzma
 import math
 import operator
 import pickle
@@ -33,10 +36,14 @@ import string
 import struct
 import textwrap
 import typing
+import unicodedata
 import zlib
+from xml.etree import ElementTree
 
 WORDS = ("lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore "
          "et dolore magna aliqua enim ad minim veniam quis nostrud").split()
+BUILTIN_DIGESTS = {"_md5": "md5", "_sha1": "sha1", "_sha2": "sha224 sha256 sha384 sha512", "_blake2": "blake2b blake2s",
+                   "_sha3": "sha3_224 sha3_256 sha3_384 sha3_512 shake_128 shake_256"}
 
 
 def numbers():
@@ -273,14 +280,30 @@ def data_formats():
     packed = b"".join(struct.pack("<IdhB", i, i / 3, i % 99, i % 7) for i in range(3000))
     fields = sum(t[0] for t in struct.iter_unpack("<IdhB", packed))
     squeezed = zlib.decompress(zlib.compress(encoded.encode()))
-    sums = hashlib.sha256(squeezed).hexdigest() + hashlib.md5(packed).hexdigest() + hashlib.blake2b(packed).hexdigest()
     coded = base64.b64decode(base64.b64encode(packed)) == packed
     db = sqlite3.connect(":memory:")
     db.execute("create table t(id integer primary key, name text, v real)")
     db.executemany("insert into t values(?,?,?)", [(r["id"], r["name"], r["values"][0]) for r in rows])
     db.execute("create index i on t(name)")
     totals = db.execute("select name, count(*), sum(v) from t where id > 20 group by name order by 3 desc").fetchall()
-    return len(pretty), cells, len(pickled), fields, sums[:4], coded, totals[0]
+    return len(pretty), cells, len(pickled), fields, coded, totals[0]
+
+
+def bulk():
+    """What C does with many bytes: a function that no part here runs is compiled as one that never runs."""
+    data = "".join(f"{w} {i * i}\n" for i, w in enumerate(WORDS * 300)).encode()
+    sums = [hashlib.new(name, data).block_size for name in sorted(hashlib.algorithms_available)]
+    sums += [len(f(data[i:i + 40]).digest()) for i in range(300) for f in (hashlib.md5, hashlib.sha1, hashlib.sha256)]
+    for module, names in BUILTIN_DIGESTS.items():
+        sums += [getattr(__import__(module), name)(data).block_size for name in names.split()]
+    macs = [hmac.new(b"key", data[i:i + 64], "sha256").digest() for i in range(100)]
+    keys = hashlib.pbkdf2_hmac("sha256", b"word", b"salt", 500), hashlib.scrypt(b"word", salt=b"salt", n=256, r=8, p=1)
+    sizes = [len(module.compress(data)) for module in (bz2, lzma, zlib)]
+    same = all(module.decompress(module.compress(data)) == data for module in (bz2, lzma))
+    tree = ElementTree.fromstring("<r>" + "".join(f"<w n='{i}'>{w} &amp; é</w>" for i, w in enumerate(WORDS * 30)) + "</r>")
+    found = sum(int(e.get("n")) for e in tree.iter("w")), len(ElementTree.tostring(tree))
+    names = unicodedata.normalize("NFD", "Ångström žluťoučký " * 50), [unicodedata.name(chr(c), "") for c in range(900)]
+    return sum(sums), len(macs), len(keys), sizes, same, found, len(names[0])
 
 
 def errors():
@@ -387,7 +410,7 @@ def source():
 
 
 def main():
-    for part in (numbers, calls, objects, containers, generators, text, patterns, data_formats, errors, exact, source):
+    for part in (numbers, calls, objects, containers, generators, text, patterns, data_formats, bulk, errors, exact, source):
         for _ in range(2):
             result = part()
         print(part.__name__, result)
