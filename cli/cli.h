@@ -59,6 +59,7 @@ const char *number_show_size(uint64_t bytes, char out[32]);
 
 /* say.c: one line on stderr; control characters are escaped. The last two answer EXIT_OURS. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_text(const char *text, size_t len); /* as it is */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int fail_error(const bru_error *err);
 /* Flushes what was printed to stdout: 0, or EXIT_OURS after saying why not. */

@@ -81,8 +81,12 @@ static void print_stats(FILE *f, const runner *r, const bru_result *result) {
 int report_stats(const runner *r, const bru_result *result) {
     const settings *s = r->settings;
     if (!s->stats_path) {
-        print_stats(stderr, r, result);
-        fflush(stderr);
+        char text[1024] = "";
+        FILE *f = fmemopen(text, sizeof text, "w");
+        if (!f) return fail("--stats: %s", strerror(errno));
+        print_stats(f, r, result);
+        fclose(f);
+        say_text(text, strlen(text));
         return 0;
     }
     FILE *f = fopen(s->stats_path, "we");

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,18 +11,19 @@
 
 enum { LINE_CEILING = 1024, ESCAPED_CEILING = 4 * LINE_CEILING + 16 };
 
-/* A reader of stderr that does not read for a second loses the rest. */
-static void put(const char *text, size_t len) {
+/* A reader of stderr that does not read for a second loses the rest. Asked first: a write to a full
+ * pipe or terminal would wait for ever. */
+void say_text(const char *text, size_t len) {
     while (len > 0) {
-        ssize_t n = write(STDERR_FILENO, text, len);
-        if (n > 0) {
-            text += n;
-            len -= (size_t)n;
-            continue;
-        }
-        if (n < 0 && errno == EINTR) continue;
         struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
-        if (n == 0 || errno != EAGAIN || poll(&fd, 1, 1000) <= 0) return;
+        int ready = poll(&fd, 1, 1000);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return;
+        ssize_t n = write(STDERR_FILENO, text, len < PIPE_BUF ? len : PIPE_BUF);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return;
+        text += n;
+        len -= (size_t)n;
     }
 }
 
@@ -37,7 +39,7 @@ static void say_list(const char *format, va_list args) {
             at += (size_t)snprintf(escaped + at, 5, c == '\n' ? "\\n" : "\\x%02x", c);
     }
     escaped[at++] = '\n';
-    put(escaped, at);
+    say_text(escaped, at);
 }
 
 void say(const char *format, ...) {

@@ -166,19 +166,12 @@ static void end_as_posted(bru_session *s) {
     switch (head.end) {
     case AGENT_END_OK: r->reason = BRU_REASON_COMPLETED, r->exit_code = 0; return;
     case AGENT_END_EXIT: r->reason = BRU_REASON_EXITED; return;
-    case AGENT_END_SOFT_STOP:
-        if (s->run.stop != STOP_DEADLINE && s->run.stop != STOP_CPU) break;
-        r->reason = stop_reason(s);
-        return;
-    case AGENT_END_INTERRUPT:
-        if (s->run.stop != STOP_INTERRUPT) break;
-        r->reason = stop_reason(s);
-        return;
     default: break;
     }
-    r->reason = BRU_REASON_EXCEPTION;
+    /* Whatever exception came of a soft stop on its way up: that was the reason. */
+    r->reason = s->run.stop != STOP_NONE ? stop_reason(s) : BRU_REASON_EXCEPTION;
     r->exit_code = 1;
-    if (instance_usage_of(s->guest).grow_refused && says_no_memory(r))
+    if (s->run.stop == STOP_NONE && instance_usage_of(s->guest).grow_refused && says_no_memory(r))
         detail(r, BRU_REASON_MEMORY_LIMIT, "the program needed more memory than its limit");
 }
 

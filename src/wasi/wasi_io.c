@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define IOVS_MAX 1024u
+/* A file gives and takes no more bytes in one call: a guest's deadline waits for it. */
+#define FILE_IO_MAX (4u << 20)
 
 /* Checks a list of `count` buffers at `at`, 8 bytes each. */
 static wasi_err iovs_check(gmem m, uint32_t at, uint64_t count) {
@@ -63,8 +65,8 @@ static wasi_err read_all(wasi *w, gmem m, io *c, uint32_t *done) {
         uint32_t len = 0;
         uint8_t nothing, *p = c->count ? iov_get(m, c->iovs, i, &len) : &nothing;
         if (!p) break;
-        size_t n = 0;
-        e = vfs_read(c->f->file, c->at, p, len, &n);
+        size_t n = 0, part = len < FILE_IO_MAX - *done ? len : FILE_IO_MAX - *done;
+        e = vfs_read(c->f->file, c->at, p, part, &n);
         if (e) break;
         *done += (uint32_t)n;
         c->at += n;
@@ -106,7 +108,7 @@ static vfs_err write_rest(wasi *w, gmem m, io *c, bool append, uint64_t *done) {
     uint64_t skip = w->op.done;
     bool again = skip > 0;
     vfs_err e = VFS_OK;
-    size_t n = 0;
+    size_t n = 0, left = vfs_file_is_stream(c->f->file) ? SIZE_MAX : FILE_IO_MAX;
     *done = skip;
     for (uint32_t i = 0; i < c->count; i++) {
         uint32_t len = 0;
@@ -115,10 +117,12 @@ static vfs_err write_rest(wasi *w, gmem m, io *c, bool append, uint64_t *done) {
         uint64_t over = skip < len ? skip : len;
         skip -= over;
         if (over == len && len > 0) continue;
-        e = vfs_write(c->f->file, &c->at, append, p + over, len - (size_t)over, &n);
+        size_t rest = len - (size_t)over;
+        e = vfs_write(c->f->file, &c->at, append, p + over, rest < left ? rest : left, &n);
         *done += n;
+        left -= n;
         again = false;
-        if (e || n < len - over) break;
+        if (e || n < rest) break;
     }
     /* With nothing left, or nothing to begin with: has it been taken, may it be written at all? */
     if (again || c->count == 0) e = vfs_write(c->f->file, &c->at, append, "", 0, &n);
