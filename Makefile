@@ -16,7 +16,7 @@ ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimiz
 FUZZ_SECONDS ?= 60
 
 .PHONY: help setup demo test test-guest test-install guest image host install bench bench-quick test-cpython \
-	test-asan test-tsan fuzz pgo clean clean-cache FORCE
+	test-asan test-tsan fuzz pgo format clean clean-cache FORCE
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
@@ -110,6 +110,9 @@ fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60); what it keeps goe
 
 pgo: $(B)/brumate  ## measure what the guest runs and store the profile (guest/build/profile)
 	@$(BUILD_PY) pgo
+
+format:  ## lay out the host's C as .clang-format says
+	@$${CLANG_FORMAT:-clang-format-22} -i $$(git ls-files 'include/*.h' 'src/*.[ch]' 'cli/*.[ch]' 'tests/*.[ch]' 'bench/*.c' 'examples/*.c')
 
 clean:  ## remove build/ (the cache stays)
 	rm -rf $(B)

@@ -1,8 +1,9 @@
-/* What takes microseconds, measured in-process over the public API; run.py calls it and makes the table.
+/* What takes microseconds, measured in-process over the public API; run.py calls it and makes the
+ * table.
  *
- *     bench-core turns IMAGE BATCHES RUNS      starts, runs and resets: medians of RUNS, a line a batch
- *     bench-core memory IMAGE SESSIONS LIMIT   idle sessions: memory each; stops at LIMIT MB in all
- *     bench-core overshoot IMAGE SAMPLES MS    how late a deadline of MS is met: a line a sample
+ *     bench-core turns IMAGE BATCHES RUNS      starts, runs and resets: medians of RUNS, a line a
+ * batch bench-core memory IMAGE SESSIONS LIMIT   idle sessions: memory each; stops at LIMIT MB in
+ * all bench-core overshoot IMAGE SAMPLES MS    how late a deadline of MS is met: a line a sample
  *     bench-core build GUEST ROOT FILE         one image build
  *
  * Each line is a JSON object. */
@@ -197,12 +198,13 @@ static void memory_of(size_t count, double limit_mb) {
     double took = now_us() - begin;
     memory after = look(1);
     double each = n ? (double)n : 1;
-    printf("{\"sessions\": %zu, \"private_kb\": %.1f, \"resident_kb\": %.1f, \"pss_kb\": %.1f, "
-           "\"page_table_kb\": %.1f, \"total_mb\": %.0f, \"mappings\": %u, \"open_and_run_us\": %.1f, "
-           "\"stopped_by\": \"%.200s\"}\n",
-           n, (after.private - before.private) / each, (after.resident - before.resident) / each,
-           (after.shared_out - before.shared_out) / each, (after.tables - before.tables) / each,
-           (after.private + after.tables) / 1024, after.mappings, took / each, err.message);
+    printf(
+        "{\"sessions\": %zu, \"private_kb\": %.1f, \"resident_kb\": %.1f, \"pss_kb\": %.1f, "
+        "\"page_table_kb\": %.1f, \"total_mb\": %.0f, \"mappings\": %u, \"open_and_run_us\": %.1f, "
+        "\"stopped_by\": \"%.200s\"}\n",
+        n, (after.private - before.private) / each, (after.resident - before.resident) / each,
+        (after.shared_out - before.shared_out) / each, (after.tables - before.tables) / each,
+        (after.private + after.tables) / 1024, after.mappings, took / each, err.message);
     for (size_t i = 0; i <= count; i++) bru_session_free(s[i]);
     free(s);
 }
@@ -239,7 +241,8 @@ static void sample(bru_session *s, size_t kind, uint64_t ms) {
     double late = now_us() - begin - (double)ms * 1e3;
     int alive = bru_result_session_alive(r);
     printf("{\"kind\": \"%s\", \"late_us\": %.1f, \"reason\": \"%s\", \"alive\": %s}\n",
-           endless[kind].name, late, bru_reason_text(bru_result_reason(r)), alive ? "true" : "false");
+           endless[kind].name, late, bru_reason_text(bru_result_reason(r)),
+           alive ? "true" : "false");
     fflush(stdout);
     bru_result_free(r);
     if (alive) return;
@@ -271,17 +274,22 @@ static void build(const char *guest, const char *root, const char *path) {
 
 int main(int argc, char **argv) {
     bru_error err;
-    if (argc < 5) die("usage", "bench-core turns|memory|overshoot IMAGE COUNT N | build GUEST ROOT FILE");
+    if (argc < 5)
+        die("usage", "bench-core turns|memory|overshoot IMAGE COUNT N | build GUEST ROOT FILE");
     if (!strcmp(argv[1], "build")) {
         build(argv[2], argv[3], argv[4]);
         return 0;
     }
     if (bru_image_open(argv[2], NULL, &image, &err)) die("image", err.message);
     size_t a = strtoul(argv[3], NULL, 10), b = strtoul(argv[4], NULL, 10);
-    if (!strcmp(argv[1], "turns")) turns(a, b);
-    else if (!strcmp(argv[1], "memory")) memory_of(a, (double)b);
-    else if (!strcmp(argv[1], "overshoot")) overshoot(a, b);
-    else die("no such measure", argv[1]);
+    if (!strcmp(argv[1], "turns"))
+        turns(a, b);
+    else if (!strcmp(argv[1], "memory"))
+        memory_of(a, (double)b);
+    else if (!strcmp(argv[1], "overshoot"))
+        overshoot(a, b);
+    else
+        die("no such measure", argv[1]);
     bru_image_unref(image);
     return 0;
 }

@@ -71,8 +71,8 @@ static unsigned test_failures; /* of the running test */
 
 /* Goes over the rows of a table: EACH(c, table) CHECK_EQ(f(c->in), c->want); */
 #define EACH(row, table)                                                                           \
-    for (__typeof__(&(table)[0]) row = (table);                                                    \
-         row < (table) + sizeof(table) / sizeof *(table); row++)
+    for (__typeof__(&(table)[0]) row = (table); row < (table) + sizeof(table) / sizeof *(table);   \
+         row++)
 
 /* Runs the block again and again, failing its 1st, 2nd, 3rd ... allocation, until none is left. */
 #define FAULT_SWEEP                                                                                \

@@ -38,16 +38,16 @@ BRU_API void bru_image_unref(bru_image *image);
 
 /* What an image is; texts are borrowed from it. */
 typedef struct bru_image_info {
-    const char *guest_build;  /* versions of guest and compilers, one line */
-    const char *wasm_sha256;  /* 64 hex digits: the guest build it belongs to */
-    const char *preloaded;    /* modules imported at the build, one a line */
-    const char *id;           /* 32 hex digits: the checksum over the file's contents */
+    const char *guest_build; /* versions of guest and compilers, one line */
+    const char *wasm_sha256; /* 64 hex digits: the guest build it belongs to */
+    const char *preloaded;   /* modules imported at the build, one a line */
+    const char *id;          /* 32 hex digits: the checksum over the file's contents */
     uint64_t file_bytes;
-    uint64_t memory_bytes;    /* of the frozen linear memory */
-    uint64_t stored_bytes;    /* of it, pages that are not zero */
-    uint64_t root_bytes;      /* of the read-only files inside */
+    uint64_t memory_bytes; /* of the frozen linear memory */
+    uint64_t stored_bytes; /* of it, pages that are not zero */
+    uint64_t root_bytes;   /* of the read-only files inside */
     uint32_t root_entries;
-    uint32_t format;          /* of the file */
+    uint32_t format; /* of the file */
 } bru_image_info;
 
 /* Fills `*out`. Any thread. */
@@ -55,9 +55,9 @@ BRU_API void bru_image_get_info(const bru_image *image, bru_image_info *out);
 
 typedef struct bru_build_options {
     size_t size;
-    const char *guest_path;  /* needed: the guest's shared object */
-    const char *root_path;   /* needed: the folder that becomes the guest's /lib, read-only */
-    const char *preload;     /* modules to import before freezing, one a line; NULL: the usual ones */
+    const char *guest_path; /* needed: the guest's shared object */
+    const char *root_path;  /* needed: the folder that becomes the guest's /lib, read-only */
+    const char *preload; /* modules to import before freezing, one a line; NULL: the usual ones */
 } bru_build_options;
 #define BRU_BUILD_OPTIONS_INIT { sizeof(bru_build_options), NULL, NULL, NULL }
 

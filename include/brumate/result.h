@@ -33,22 +33,22 @@ typedef enum bru_reason {
 BRU_API const char *bru_reason_text(bru_reason reason);
 
 typedef struct bru_usage {
-    uint64_t duration_ns;      /* wall time, the embedder's own pauses between events included */
-    uint64_t cpu_ns;           /* of the threads that ran the guest */
-    uint64_t peak_memory;      /* bytes: the largest linear memory */
+    uint64_t duration_ns; /* wall time, the embedder's own pauses between events included */
+    uint64_t cpu_ns;      /* of the threads that ran the guest */
+    uint64_t peak_memory; /* bytes: the largest linear memory */
     uint64_t stdout_bytes, stderr_bytes; /* written by the guest, cut or not */
-    uint64_t cut_bytes;        /* of both, thrown away at the output limit */
-    uint64_t file_bytes;       /* in the session's in-memory files, at the end */
+    uint64_t cut_bytes;                  /* of both, thrown away at the output limit */
+    uint64_t file_bytes;                 /* in the session's in-memory files, at the end */
 } bru_usage;
 
 typedef enum bru_text {
-    BRU_TEXT_STDOUT,     /* bytes as written, not checked for UTF-8 */
+    BRU_TEXT_STDOUT, /* bytes as written, not checked for UTF-8 */
     BRU_TEXT_STDERR,
-    BRU_TEXT_OUTPUT,     /* both, in the order written */
-    BRU_TEXT_TYPE,       /* the exception's type: "ValueError", "mod.Error"; "" if none */
-    BRU_TEXT_MESSAGE,    /* str() of it */
-    BRU_TEXT_TRACEBACK,  /* as Python prints it */
-    BRU_TEXT_DETAIL      /* for a limit or a crash: one line of what happened */
+    BRU_TEXT_OUTPUT,    /* both, in the order written */
+    BRU_TEXT_TYPE,      /* the exception's type: "ValueError", "mod.Error"; "" if none */
+    BRU_TEXT_MESSAGE,   /* str() of it */
+    BRU_TEXT_TRACEBACK, /* as Python prints it */
+    BRU_TEXT_DETAIL     /* for a limit or a crash: one line of what happened */
 } bru_text;
 
 BRU_API bru_reason bru_result_reason(const bru_result *result);

@@ -24,16 +24,16 @@ typedef struct bru_session bru_session;
 #define BRU_NO_LIMIT UINT64_MAX
 
 enum bru_limit_flag {
-    BRU_OUTPUT_STOPS = 1u /* stop the run at the output limit; else the rest is thrown away, counted */
+    BRU_OUTPUT_STOPS = 1u /* at the output limit the run ends; else the rest is cut, and counted */
 };
 
 /* What a session may use. 0 is the default, BRU_NO_LIMIT none. */
 typedef struct bru_limits {
-    uint64_t timeout_ns;   /* wall time of one execution: 30 s */
-    uint64_t cpu_ns;       /* CPU time of one execution: none */
-    uint64_t grace_ns;     /* from the soft stop (a Python exception at the deadline, after which the
-                            * session lives) to the hard stop (nothing in the guest can catch it,
-                            * and the session must be reset): 500 us */
+    uint64_t timeout_ns; /* wall time of one execution: 30 s */
+    uint64_t cpu_ns;     /* CPU time of one execution: none */
+    uint64_t grace_ns;   /* from the soft stop (a Python exception at the deadline, after which the
+                          * session lives) to the hard stop (nothing in the guest can catch it,
+                          * and the session must be reset): 500 us */
     uint64_t memory_bytes; /* linear memory, the interpreter's own 20 MB included: 128 MiB */
     uint64_t output_bytes; /* stdout and stderr of one execution together: 1 MiB */
     uint64_t file_bytes;   /* in-memory files, their names and folders: 64 MiB */
@@ -59,9 +59,9 @@ typedef struct bru_session_options {
     bru_limits limits;
     const bru_mount *mounts;
     size_t mount_count;
-    const char *const *env;    /* "KEY=VALUE"; nothing of the host's environment is shown */
+    const char *const *env; /* "KEY=VALUE"; nothing of the host's environment is shown */
     size_t env_count;
-    unsigned flags;            /* of bru_session_flag */
+    unsigned flags; /* of bru_session_flag */
 } bru_session_options;
 #define BRU_SESSION_OPTIONS_INIT { sizeof(bru_session_options), { 0 }, NULL, 0, NULL, 0, 0 }
 
@@ -83,13 +83,13 @@ enum bru_exec_flag {
 
 typedef struct bru_exec_options {
     size_t size;
-    const char *file_name;    /* for tracebacks; NULL: "<brumate>" */
-    const char *const *argv;  /* sys.argv; NULL: [''] */
+    const char *file_name;   /* for tracebacks; NULL: "<brumate>" */
+    const char *const *argv; /* sys.argv; NULL: [''] */
     size_t argc;
-    const char *input;        /* stdin, if not BRU_PULL_INPUT; NULL: at its end; not kept */
+    const char *input; /* stdin, if not BRU_PULL_INPUT; NULL: at its end; not kept */
     size_t input_len;
-    uint64_t timeout_ns;      /* 0: the session's */
-    unsigned flags;           /* of bru_exec_flag */
+    uint64_t timeout_ns; /* 0: the session's */
+    unsigned flags;      /* of bru_exec_flag */
 } bru_exec_options;
 #define BRU_EXEC_OPTIONS_INIT { sizeof(bru_exec_options), NULL, NULL, 0, NULL, 0, 0, 0 }
 
@@ -99,8 +99,8 @@ typedef struct bru_exec_options {
  * BRU_ESTATE   not IDLE: `*out` is NULL and the session is as before. So with BRU_ENOMEM.
  * Threads      bru_session_interrupt() may come from any thread. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_run(bru_session *session, const char *src, size_t len,
-                                                  const bru_exec_options *options,
-                                                  bru_result **out, bru_error *err);
+                                                  const bru_exec_options *options, bru_result **out,
+                                                  bru_error *err);
 
 /* The same without running yet: then call bru_session_next() until it answers DONE. The deadline
  * counts from here. Statuses as above. */
@@ -126,7 +126,7 @@ typedef struct bru_event {
     const char *name;
     const void *data;
     size_t len;
-    uint64_t wake_ns;  /* CLOCK_MONOTONIC; never later than the deadline; UINT64_MAX: no limit */
+    uint64_t wake_ns; /* CLOCK_MONOTONIC; never later than the deadline; UINT64_MAX: no limit */
     bru_result *result;
 } bru_event;
 
@@ -173,7 +173,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_check(bru_session *session, const 
                                                     size_t len, bru_completeness *out,
                                                     bru_error *err);
 
-/* What could replace the last word of `text`, one a line. `*out` is borrowed until the next call. */
+/* What could replace the last word of `text`, one a line; borrowed until the next call. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_complete(bru_session *session, const char *text,
                                                        size_t len, const char **out,
                                                        bru_error *err);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define TEXT(x)  TEXT_(x)
 
 const char *bru_version(void) {
     return TEXT(BRU_VERSION_MAJOR) "." TEXT(BRU_VERSION_MINOR) "." TEXT(BRU_VERSION_PATCH);

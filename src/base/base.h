@@ -48,7 +48,7 @@ typedef struct clock_source {
 } clock_source;
 
 extern const clock_source clock_system;
-uint64_t clock_monotonic(void); /* ns */
+uint64_t clock_monotonic(void);  /* ns */
 uint64_t clock_thread_cpu(void); /* ns of CPU time of the calling thread */
 
 /* Where randomness comes from. */

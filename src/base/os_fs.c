@@ -33,8 +33,8 @@ static int result(int r) {
 static int open_whole(int root, const char *path, int flags) {
 #if defined(__linux__) && defined(SYS_openat2)
     struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
-                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                                       RESOLVE_NO_MAGICLINKS };
+                            .resolve =
+                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
     for (int tries = 0;; tries++) {
         long fd = syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
         if (fd >= 0) return (int)fd;
@@ -114,8 +114,10 @@ int os_root_open(const char *path, os_root *root, char leaf[256]) {
     if (!e && S_ISREG(st.st_mode)) {
         char *slash = strrchr(real, '/');
         size_t len = strlen(slash + 1);
-        if (len > 255) e = -ENAMETOOLONG;
-        else memcpy(leaf, slash + 1, len + 1);
+        if (len > 255)
+            e = -ENAMETOOLONG;
+        else
+            memcpy(leaf, slash + 1, len + 1);
         slash[slash == real] = '\0';
     } else if (!e && !S_ISDIR(st.st_mode)) {
         e = -ENXIO;
@@ -146,9 +148,12 @@ static os_kind kind_of(mode_t mode) {
 }
 
 static void stat_fill(const struct stat *st, os_stat *out) {
-    *out = (os_stat){ .kind = kind_of(st->st_mode), .ino = st->st_ino,
-                      .size = (uint64_t)st->st_size, .links = st->st_nlink,
-                      .atime = ns_of(st->st_atim), .mtime = ns_of(st->st_mtim),
+    *out = (os_stat){ .kind = kind_of(st->st_mode),
+                      .ino = st->st_ino,
+                      .size = (uint64_t)st->st_size,
+                      .links = st->st_nlink,
+                      .atime = ns_of(st->st_atim),
+                      .mtime = ns_of(st->st_mtim),
                       .ctime = ns_of(st->st_ctim) };
 }
 

@@ -111,8 +111,8 @@ bru_status os_map_file(uint8_t *at, size_t len, int fd, uint64_t offset, bru_err
 
 bru_status os_unmap(uint8_t *at, size_t len, bru_error *err) {
     if (len == 0) return BRU_OK;
-    void *got = mmap(at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                     -1, 0);
+    void *got =
+        mmap(at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (got == MAP_FAILED) return memory_error(len, "unmapping memory", err);
     madvise(at, len, MADV_NOHUGEPAGE);
     return BRU_OK;

@@ -86,9 +86,9 @@ typedef struct instance instance;
 
 /* Zero means the default. */
 typedef struct instance_options {
-    size_t size;           /* of this structure */
-    size_t stack_size;     /* bytes of native stack, as slot_options */
-    uint64_t memory_limit; /* bytes of linear memory; 0 = the guest's declared maximum */
+    size_t size;            /* of this structure */
+    size_t stack_size;      /* bytes of native stack, as slot_options */
+    uint64_t memory_limit;  /* bytes of linear memory; 0 = the guest's declared maximum */
     void *ctx[LINK_TABLES]; /* what the doors of each table are called with */
 } instance_options;
 
@@ -157,7 +157,7 @@ typedef struct instance_usage {
 } instance_usage;
 
 instance_usage instance_usage_of(const instance *i);
-void instance_usage_clear(instance *i); /* clears the flag; the peak starts at the present size */
+void instance_usage_clear(instance *i);   /* clears the flag; the peak starts at the present size */
 slot_stats instance_measure(instance *i); /* asks the kernel; not while it runs */
 
 /* ---- Running ------------------------------------------------------------------------------ */
@@ -247,7 +247,8 @@ void engine_interrupt(instance *i, uint64_t grace);
 void engine_interrupt_clear(instance *i);
 
 /* From a door of the running instance: a soft stop has reached it, and the guest asks for time to
- * clean up. Once per call, the end is put off to `extension` ns from now; answers whether it was. */
+ * clean up. Once per call, the end is put off to `extension` ns from now; answers whether it was.
+ */
 bool engine_soft_ack(instance *i, uint64_t extension);
 
 /* The real-time signal that stops runaway calls; 0 = the first one from SIGRTMAX - 2 down that

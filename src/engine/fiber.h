@@ -29,7 +29,7 @@ typedef struct fiber {
     size_t len;
     const void *host_low; /* of the stack that entered the guest */
     size_t host_len;
-    void *host_fake, *guest_fake; /* AddressSanitizer's; of the side that does not run */
+    void *host_fake, *guest_fake;     /* AddressSanitizer's; of the side that does not run */
     void *host_thread, *guest_thread; /* ThreadSanitizer's */
 } fiber;
 

@@ -91,13 +91,14 @@ static bru_status guest_load(const char *path, const struct stat *s, guest **out
         g->d->bind(&engine_host);
         st = build_table(g, err);
     }
-    if (st) guest_free(g);
-    else *out = g;
+    if (st)
+        guest_free(g);
+    else
+        *out = g;
     return st;
 }
 
-static bru_status open_locked(const char *path, const struct stat *s, guest **out,
-                              bru_error *err) {
+static bru_status open_locked(const char *path, const struct stat *s, guest **out, bru_error *err) {
     for (guest *g = registry; g; g = g->next) {
         if (g->dev != s->st_dev || g->ino != s->st_ino) continue;
         g->refs++;
@@ -180,8 +181,8 @@ bru_status guest_export_find(const guest *g, const char *name, const char *type,
         const guest_export *ex = &g->d->exports[n];
         if (strcmp(ex->name, name) != 0) continue;
         if (strcmp(ex->type, type) != 0)
-            return error_set(err, BRU_EMISMATCH, "guest %s exports %s as %s, not as %s",
-                             g->d->name, name, ex->type, type);
+            return error_set(err, BRU_EMISMATCH, "guest %s exports %s as %s, not as %s", g->d->name,
+                             name, ex->type, type);
         *out = n;
         return BRU_OK;
     }
@@ -211,8 +212,10 @@ static bru_status import_bind(const guest *g, const guest_import *im, const door
         other = d->type;
     }
     if (other)
-        return error_set(err, BRU_EMISMATCH, "guest %s imports %s.%s as %s, but the host has it "
-                         "as %s", g->d->name, im->module, im->name, im->type, other);
+        return error_set(err, BRU_EMISMATCH,
+                         "guest %s imports %s.%s as %s, but the host has it "
+                         "as %s",
+                         g->d->name, im->module, im->name, im->type, other);
     return error_set(err, BRU_EMISMATCH, "guest %s imports %s.%s (%s), which the host has not",
                      g->d->name, im->module, im->name, im->type);
 }
@@ -230,8 +233,10 @@ bru_status guest_link_new(guest *g, const door_table *tables, size_t count, gues
     bru_status st = l->doors ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a link");
     for (uint32_t n = 0; !st && n < g->d->import_count; n++)
         st = import_bind(g, &g->d->imports[n], tables, count, &l->doors[n], err);
-    if (st) guest_link_unref(l);
-    else *out = l;
+    if (st)
+        guest_link_unref(l);
+    else
+        *out = l;
     return st;
 }
 

@@ -24,19 +24,19 @@
 
 /* Why guest code stopped itself. */
 typedef enum guest_trap {
-    GUEST_TRAP_OOB = 1,            /* memory or table access out of bounds */
+    GUEST_TRAP_OOB = 1, /* memory or table access out of bounds */
     GUEST_TRAP_INT_OVERFLOW,
     GUEST_TRAP_DIV_BY_ZERO,
     GUEST_TRAP_INVALID_CONVERSION,
     GUEST_TRAP_UNREACHABLE,
-    GUEST_TRAP_CALL_INDIRECT,      /* missing table entry, or one of another type */
+    GUEST_TRAP_CALL_INDIRECT, /* missing table entry, or one of another type */
     GUEST_TRAP_OTHER
 } guest_trap;
 
 /* What the engine lends to a loaded guest; bound once, right after loading. None may be called
  * but from guest code that the engine entered. */
 typedef struct guest_host {
-    uint32_t version;              /* GUEST_ABI_VERSION */
+    uint32_t version; /* GUEST_ABI_VERSION */
     /* Ends the running call; does not return. */
     void (*trap)(guest_trap why);
     /* memory.grow: answers the size before in wasm pages, or UINT64_MAX if refused. On success
@@ -61,23 +61,23 @@ typedef struct guest_export {
 /* A mutable global: part of an instance's state, kept inside the instance structure. */
 typedef struct guest_global {
     const char *name;
-    uint32_t offset, size;         /* within the instance structure, bytes */
+    uint32_t offset, size; /* within the instance structure, bytes */
 } guest_global;
 
 typedef struct guest_descriptor {
     uint32_t abi_version;
-    uint32_t flags;                /* 0; bit 0 is kept for "counts fuel" */
-    const char *name;              /* for messages: "core" */
-    const char *wasm_sha256;       /* 64 hex digits of the wasm file: what images are bound to */
-    const char *build;             /* one line for people: versions of guest, wasm2c, compiler */
-    uint32_t instance_size;        /* bytes, <= GUEST_INSTANCE_SPAN */
-    uint32_t initial_pages;        /* of memory, when instantiated from the wasm file */
-    uint32_t max_pages;            /* declared maximum, <= 65536 */
+    uint32_t flags;          /* 0; bit 0 is kept for "counts fuel" */
+    const char *name;        /* for messages: "core" */
+    const char *wasm_sha256; /* 64 hex digits of the wasm file: what images are bound to */
+    const char *build;       /* one line for people: versions of guest, wasm2c, compiler */
+    uint32_t instance_size;  /* bytes, <= GUEST_INSTANCE_SPAN */
+    uint32_t initial_pages;  /* of memory, when instantiated from the wasm file */
+    uint32_t max_pages;      /* declared maximum, <= 65536 */
     uint32_t import_count, export_count, global_count;
     const guest_import *imports;
     const guest_export *exports;
     const guest_global *globals;
-    size_t table_size;             /* bytes of the function table, 0 if there is none */
+    size_t table_size; /* bytes of the function table, 0 if there is none */
     void (*bind)(const guest_host *host);
     /* Fills `table` (table_size bytes, zeroed) with the guest's function table. The table holds no
      * address of an instance and no imported function, so one read-only copy serves them all. */

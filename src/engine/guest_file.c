@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-#define MACHINE EM_X86_64
+#define MACHINE      EM_X86_64
 #define MACHINE_NAME "x86-64"
 #elif defined(__aarch64__)
-#define MACHINE EM_AARCH64
+#define MACHINE      EM_AARCH64
 #define MACHINE_NAME "aarch64"
 #else
 #error "the engine runs on x86-64 and aarch64"
@@ -27,7 +27,7 @@ static bool read_at(int fd, void *out, size_t len, uint64_t at) {
 }
 
 /* Whether all that the loader will touch lies inside the file. */
-static bool segments_inside(int fd, const ElfW(Ehdr) *h, uint64_t size) {
+static bool segments_inside(int fd, const ElfW(Ehdr) * h, uint64_t size) {
     for (unsigned n = 0; n < h->e_phnum; n++) {
         ElfW(Phdr) p;
         if (!read_at(fd, &p, sizeof p, h->e_phoff + n * sizeof p)) return false;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Linear memory ----------------------------------------------------------------------------- */
+/* ---- Linear memory -----------------------------------------------------------------------------
+ */
 
 /* Grows to `bytes`, which the caller has checked against the limit. */
 bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err) {
@@ -16,7 +17,8 @@ bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err) {
     return BRU_OK;
 }
 
-/* ---- Globals ----------------------------------------------------------------------------------- */
+/* ---- Globals -----------------------------------------------------------------------------------
+ */
 
 /* A format byte, then each global in the order of the wasm file: size (1), length of the name (2,
  * little-endian), name, value. */
@@ -76,7 +78,8 @@ bru_status instance_globals_set(instance *i, const void *globals, size_t len, br
     return globals_read(i->d, globals, len, i->at.instance, err);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------- */
+/* ---- Life --------------------------------------------------------------------------------------
+ */
 
 /* A new instance structure; linear memory is there already. */
 static void attach(instance *i) {
@@ -118,10 +121,9 @@ static uint64_t limit_of(const guest_descriptor *d, uint64_t asked) {
 static bru_status memory_check(const instance *i, bru_error *err) {
     uint64_t need = i->im ? mem_image_size(i->im) : (uint64_t)i->d->initial_pages * GUEST_PAGE;
     if (need <= i->limit) return BRU_OK;
-    return error_set(err, BRU_ELIMIT,
-                     "guest %s starts with %llu KiB of memory, more than its limit of %llu KiB",
-                     i->d->name, (unsigned long long)need >> 10,
-                     (unsigned long long)i->limit >> 10);
+    return error_set(
+        err, BRU_ELIMIT, "guest %s starts with %llu KiB of memory, more than its limit of %llu KiB",
+        i->d->name, (unsigned long long)need >> 10, (unsigned long long)i->limit >> 10);
 }
 
 static bru_status build(instance *i, const void *globals, size_t globals_len, size_t stack_size,
@@ -153,8 +155,10 @@ bru_status instance_new(guest_link *l, mem_image *im, const void *globals, size_
     i->limit = limit_of(i->d, opt ? opt->memory_limit : 0);
     if (opt) memcpy(i->ctx, opt->ctx, sizeof i->ctx);
     bru_status st = build(i, globals, globals_len, opt ? opt->stack_size : 0, err);
-    if (st) instance_free(i);
-    else *out = i;
+    if (st)
+        instance_free(i);
+    else
+        *out = i;
     return st;
 }
 
@@ -179,7 +183,8 @@ bru_status instance_reset(instance *i, bru_error *err) {
     return st ? st : begin(i, err);
 }
 
-/* ---- Looking and setting ------------------------------------------------------------------------ */
+/* ---- Looking and setting ------------------------------------------------------------------------
+ */
 
 instance_state instance_state_of(const instance *i) {
     instance_state state = (instance_state)atomic_load_explicit(&i->state, memory_order_acquire);

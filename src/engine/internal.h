@@ -56,18 +56,18 @@ typedef enum cause { CAUSE_DEADLINE, CAUSE_CPU, CAUSE_INTERRUPT, CAUSES } cause;
  * the thread that runs it and by its signal handlers; the handlers see what program order says,
  * since they run on the same thread: volatile is for them. */
 typedef struct run {
-    struct instance *parent;       /* the instance from one of whose doors this call was made */
-    const engine_limits *limits;   /* NULL: none */
-    volatile uint64_t due[CAUSES]; /* when something is to happen; deadline and interrupt:
-                                    * monotonic; CPU: this thread's CPU clock */
-    volatile bool hard[CAUSES];    /* the next thing is the end */
+    struct instance *parent;        /* the instance from one of whose doors this call was made */
+    const engine_limits *limits;    /* NULL: none */
+    volatile uint64_t due[CAUSES];  /* when something is to happen; deadline and interrupt:
+                                     * monotonic; CPU: this thread's CPU clock */
+    volatile bool hard[CAUSES];     /* the next thing is the end */
     volatile sig_atomic_t in_guest; /* guest code runs, or is about to; else host code */
-    volatile sig_atomic_t mark;    /* cause + 1 of an end that has to come, 0 = none */
-    volatile sig_atomic_t guarded; /* linear memory was closed to bring the guest to a halt */
-    volatile sig_atomic_t soft;    /* a soft stop was done */
-    volatile uint64_t wish_seen;   /* the value of instance.wish that was acted upon */
-    uint64_t soft_wall, soft_cpu;  /* the clocks at the last soft stop */
-    uint64_t cpu_start;            /* this thread's CPU clock at entry, 0 if not limited */
+    volatile sig_atomic_t mark;     /* cause + 1 of an end that has to come, 0 = none */
+    volatile sig_atomic_t guarded;  /* linear memory was closed to bring the guest to a halt */
+    volatile sig_atomic_t soft;     /* a soft stop was done */
+    volatile uint64_t wish_seen;    /* the value of instance.wish that was acted upon */
+    uint64_t soft_wall, soft_cpu;   /* the clocks at the last soft stop */
+    uint64_t cpu_start;             /* this thread's CPU clock at entry, 0 if not limited */
     bool acked;
 } run;
 
@@ -90,7 +90,7 @@ struct instance {
     atomic_int runner;  /* thread id that runs it, 0 = none */
     atomic_ullong wish; /* engine_interrupt(): grace + 1; 0 = none */
 
-    void *host_sp, *guest_sp; /* of the side that does not run: switch.h */
+    void *host_sp, *guest_sp;   /* of the side that does not run: switch.h */
     const guest_export *export; /* being run; NULL: instantiate */
     const uint64_t *args;
     uint64_t value;
@@ -123,9 +123,9 @@ enum { CLOCK_WALL, CLOCK_CPU, CLOCKS };
 typedef struct thread_state {
     instance *volatile top; /* the innermost running instance */
     pid_t tid;
-    int timer[CLOCKS];  /* kernel timer ids, -1 = none yet */
+    int timer[CLOCKS];               /* kernel timer ids, -1 = none yet */
     volatile uint64_t armed[CLOCKS]; /* when they fire, NEVER = not */
-    uint8_t *altstack;  /* ours, or NULL: the embedder had one */
+    uint8_t *altstack;               /* ours, or NULL: the embedder had one */
     size_t altstack_len;
 } thread_state;
 

@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-/* ---- Guest's side and host's side ------------------------------------------------------------- */
+/* ---- Guest's side and host's side -------------------------------------------------------------
+ */
 
 /* Reads below the stack pointer: what we need of the guest's stack must be there before the
  * thread counts as being in host code, where a fault on the guard would be taken for the host's. */
@@ -45,7 +46,8 @@ static inline void on_host_stack(instance *i, void (*fn)(void *), void *arg) {
     fiber_in_guest(&i->fiber);
 }
 
-/* ---- What the guest calls --------------------------------------------------------------------- */
+/* ---- What the guest calls ---------------------------------------------------------------------
+ */
 
 typedef struct door_call {
     instance *i;
@@ -99,7 +101,8 @@ static NOT_CHECKED void grow_main(void *arg) {
     uint64_t now = i->memory_size / GUEST_PAGE;
     uint64_t left = i->limit > i->memory_size ? (i->limit - i->memory_size) / GUEST_PAGE : 0;
     c->before = UINT64_MAX;
-    if (c->pages == 0) c->before = now;
+    if (c->pages == 0)
+        c->before = now;
     else if (c->pages <= left && !instance_resize(i, (now + c->pages) * GUEST_PAGE, NULL))
         c->before = now;
     if (c->before == UINT64_MAX) i->grow_refused = true;
@@ -130,15 +133,18 @@ _Static_assert((int)GUEST_TRAP_OOB == (int)ENGINE_TRAP_OOB &&
                    (int)GUEST_TRAP_OTHER == (int)ENGINE_TRAP_OTHER,
                "the guest's traps are the first of ours");
 
-/* ---- Entering --------------------------------------------------------------------------------- */
+/* ---- Entering ---------------------------------------------------------------------------------
+ */
 
 /* The first function on the instance's stack. */
 static NOT_CHECKED void guest_main(void *arg) {
     instance *i = arg;
     fiber_in_guest(&i->fiber);
     guest_side(i);
-    if (i->export) i->value = i->export->call(i->at.instance, i->args);
-    else i->d->instantiate(i->at.instance);
+    if (i->export)
+        i->value = i->export->call(i->at.instance, i->args);
+    else
+        i->d->instantiate(i->at.instance);
     SIGNAL_FENCE();
     i->run.in_guest = 0;
     SIGNAL_FENCE();
@@ -151,8 +157,10 @@ static NOT_CHECKED switch_code enter(instance *i) {
     fiber_to_guest(&i->fiber);
     int code = parked ? switch_resume(&i->host_sp, parked)
                       : switch_start(&i->host_sp, i->at.instance - INSTANCE_HEADER, guest_main, i);
-    if (code == SWITCH_RETURNED || code == SWITCH_PARKED) fiber_in_host(&i->fiber);
-    else fiber_jumped(&i->fiber);
+    if (code == SWITCH_RETURNED || code == SWITCH_PARKED)
+        fiber_in_host(&i->fiber);
+    else
+        fiber_jumped(&i->fiber);
     return (switch_code)code;
 }
 
@@ -197,8 +205,8 @@ static bru_status run_claimed(instance *i, const engine_limits *limits, engine_r
 /* Claims the instance, which must be in state `from`, and runs it: `export` with `args` from its
  * beginning, or where it was parked. */
 static bru_status run_from(instance *i, instance_state from, const guest_export *export,
-                           const uint64_t *args, const engine_limits *limits,
-                           engine_report *report, bru_error *err) {
+                           const uint64_t *args, const engine_limits *limits, engine_report *report,
+                           bru_error *err) {
     int was = from;
     if (!atomic_compare_exchange_strong(&i->state, &was, INSTANCE_RUNNING)) {
         static const char *const names[] = { "at rest", "running", "parked", "dead" };

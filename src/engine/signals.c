@@ -151,8 +151,10 @@ static void on_stop(int signal, siginfo_t *info, void *context) {
             /* Elsewhere than in its own code the guest may be inside a library function, or below
              * a signal handler of the embedder, which must not be cut off. Closed memory brings
              * it out of the one and leaves the other alone; then we try again. */
-            if (in_text(i, context_pc(uc))) leave_guest(i, uc, SWITCH_MARKED);
-            else stop_guard(i);
+            if (in_text(i, context_pc(uc)))
+                leave_guest(i, uc, SWITCH_MARKED);
+            else
+                stop_guard(i);
         }
         stop_arm(t);
     }
@@ -251,8 +253,7 @@ bru_status signals_thread(thread_state *t, bru_error *err) {
         bru_status st = os_allocate(t->altstack_len, &t->altstack, err);
         if (st) return st;
         stack_t ours = { .ss_sp = t->altstack, .ss_size = t->altstack_len };
-        if (sigaltstack(&ours, NULL) != 0)
-            return error_errno(err, errno, "alternate signal stack");
+        if (sigaltstack(&ours, NULL) != 0) return error_errno(err, errno, "alternate signal stack");
     }
     sigset_t set;
     sigemptyset(&set);

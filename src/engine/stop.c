@@ -81,8 +81,10 @@ static bru_status thread_make(thread_state **out, bru_error *err) {
     st = signals_thread(t, err);
     if (!st && pthread_setspecific(thread_key, t) != 0)
         st = error_set(err, BRU_ENOMEM, "no memory for a thread");
-    if (st) thread_free(t);
-    else *out = self = t;
+    if (st)
+        thread_free(t);
+    else
+        *out = self = t;
     return st;
 }
 
@@ -143,8 +145,10 @@ static void expire(instance *i, cause c, uint64_t grace, uint64_t now) {
     if (r->hard[c] || grace == 0 || !soft) {
         bool stretch = r->hard[c] && c == CAUSE_DEADLINE;
         uint64_t left = stretch ? grace_left(r, grace, now) : 0;
-        if (left) r->due[c] = later(now, left);
-        else r->mark = (int)c + 1;
+        if (left)
+            r->due[c] = later(now, left);
+        else
+            r->mark = (int)c + 1;
         return;
     }
     r->hard[c] = true;
@@ -161,8 +165,10 @@ static void check_wish(instance *i, uint64_t now) {
     if (wish == 0 || wish == r->wish_seen) return;
     r->wish_seen = wish;
     uint64_t end = later(now, wish - 1);
-    if (!r->hard[CAUSE_INTERRUPT] || end <= now) expire(i, CAUSE_INTERRUPT, wish - 1, now);
-    else if (end < r->due[CAUSE_INTERRUPT]) r->due[CAUSE_INTERRUPT] = end;
+    if (!r->hard[CAUSE_INTERRUPT] || end <= now)
+        expire(i, CAUSE_INTERRUPT, wish - 1, now);
+    else if (end < r->due[CAUSE_INTERRUPT])
+        r->due[CAUSE_INTERRUPT] = end;
 }
 
 void stop_check(thread_state *t) {
@@ -210,7 +216,8 @@ bool stop_arm(thread_state *t) {
     return done;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------ */
+/* ---- Calls ------------------------------------------------------------------------------------
+ */
 
 static void run_clear(run *r, const engine_limits *limits) {
     for (cause c = 0; c < CAUSES; c++) {
@@ -239,8 +246,9 @@ bru_status stop_begin(thread_state *t, instance *i, const engine_limits *limits,
     SIGNAL_FENCE();
     if (stop_arm(t)) return BRU_OK;
     stop_end(t, i);
-    return error_set(err, BRU_ELIMIT, "this thread can be given no timer; see the limit of "
-                                      "pending signals (ulimit -i)");
+    return error_set(err, BRU_ELIMIT,
+                     "this thread can be given no timer; see the limit of "
+                     "pending signals (ulimit -i)");
 }
 
 void stop_end(thread_state *t, instance *i) {
@@ -278,7 +286,8 @@ bool engine_soft_ack(instance *i, uint64_t extension) {
     return true;
 }
 
-/* ---- Closing memory, forking ------------------------------------------------------------------ */
+/* ---- Closing memory, forking ------------------------------------------------------------------
+ */
 
 void stop_guard(instance *i) {
     if (i->run.guarded || i->memory_size == 0) return;

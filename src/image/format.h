@@ -27,13 +27,13 @@ typedef struct format_section {
 typedef struct format_header {
     char magic[8];
     uint32_t version;
-    uint32_t globals_len;       /* the last bytes of the manifest section */
+    uint32_t globals_len; /* the last bytes of the manifest section */
     uint64_t file_len;
     format_section manifest, memory, root;
-    uint64_t stored_bytes;      /* of memory, without the holes */
-    uint8_t manifest_sum[16];   /* XXH3-128 of the manifest section */
-    uint8_t content_sum[16];    /* XXH3-128 of everything behind the header's page */
-    uint8_t header_sum[8];      /* XXH3-64 of the header up to here */
+    uint64_t stored_bytes;    /* of memory, without the holes */
+    uint8_t manifest_sum[16]; /* XXH3-128 of the manifest section */
+    uint8_t content_sum[16];  /* XXH3-128 of everything behind the header's page */
+    uint8_t header_sum[8];    /* XXH3-64 of the header up to here */
 } format_header;
 
 /* Sums that header and manifest carry; big-endian as XXH's canonical form. */
@@ -53,8 +53,8 @@ bru_status format_content_sum(int fd, uint64_t file_len, uint8_t out[16], const 
 bru_status format_verify(int fd, const format_header *h, const char *name, bru_error *err);
 
 /* The value of `key` in the `len` bytes of manifest lines, copied into `out` (owned, mem_free):
- * the rest of its line; the separator 0x1f stands for a line break. BRU_EFORMAT if it is not there. */
-bru_status format_value(const char *lines, size_t len, const char *key, char **out,
-                        bru_error *err);
+ * the rest of its line; the separator 0x1f stands for a line break. BRU_EFORMAT if it is not there.
+ */
+bru_status format_value(const char *lines, size_t len, const char *key, char **out, bru_error *err);
 
 #endif

@@ -61,7 +61,8 @@ static bru_status read_manifest(bru_image *im, int fd, const format_header *h, c
     if (!st) {
         format_sum(bytes, len, sum);
         if (memcmp(sum, h->manifest_sum, sizeof sum) != 0)
-            st = error_set(err, BRU_EFORMAT, "%s is damaged: its manifest fails its checksum", path);
+            st =
+                error_set(err, BRU_EFORMAT, "%s is damaged: its manifest fails its checksum", path);
     }
     if (!st) st = format_value(bytes, lines, "wasm_sha256", &sha, err);
     if (!st && strcmp(sha, guest_wasm_sha256(im->code)) != 0)
@@ -164,8 +165,10 @@ bru_status image_open(const char *path, const char *guest_path, unsigned flags,
     if (!st) fill_info(im, &h);
     if (fd >= 0) close(fd);
     mem_free(beside);
-    if (st) bru_image_unref(im);
-    else *out = im;
+    if (st)
+        bru_image_unref(im);
+    else
+        *out = im;
     return st;
 }
 

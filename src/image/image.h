@@ -19,12 +19,12 @@ BRU_MUST_CHECK bru_status image_exports_find(const guest *g, image_exports *out,
 /* Immutable once open, and counted: any thread. */
 struct bru_image {
     atomic_uint refs;
-    guest_link *link;         /* the guest, bound to our doors */
+    guest_link *link; /* the guest, bound to our doors */
     guest *code;
     mem_image *memory;
-    vfs_fs *root;             /* archive: the guest's /lib */
+    vfs_fs *root; /* archive: the guest's /lib */
     image_exports exports;
-    uint32_t control_at;      /* of the agent_control block, checked to lie inside memory */
+    uint32_t control_at; /* of the agent_control block, checked to lie inside memory */
     uint8_t *globals;
     size_t globals_len;
     char *preloaded;
@@ -53,7 +53,7 @@ BRU_MUST_CHECK bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_e
 
 typedef struct image_state {
     const guest *code;
-    const char *preloaded;     /* one a line */
+    const char *preloaded; /* one a line */
     uint32_t control_at;
     gmem memory;
     const uint8_t *globals;

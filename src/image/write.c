@@ -15,7 +15,7 @@ struct image_writer {
     int fd;
     char *path, *temporary;
     bool finished;
-    uint64_t at;           /* where the next byte goes */
+    uint64_t at; /* where the next byte goes */
     format_header header;
 };
 
@@ -65,8 +65,10 @@ bru_status image_writer_new(const char *path, const char *root_path, image_write
     w->header.root.offset = w->at;
     if (!st) st = archive_build(root_path, ROOT_MTIME, NULL, NULL, put_archive, w, err);
     w->header.root.len = w->at - w->header.root.offset;
-    if (st) image_writer_free(w);
-    else *out = w;
+    if (st)
+        image_writer_free(w);
+    else
+        *out = w;
     return st;
 }
 

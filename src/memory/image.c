@@ -44,8 +44,10 @@ bru_status mem_image_open(int fd, uint64_t offset, uint64_t len, mem_image **out
     st = os_duplicate(fd, &im->fd, err);
     if (!st) st = mem_image_intact(im, err);
     if (!st) st = os_view(im->fd, offset, (size_t)len, &im->view, err);
-    if (st) mem_image_unref(im);
-    else *out = im;
+    if (st)
+        mem_image_unref(im);
+    else
+        *out = im;
     return st;
 }
 
@@ -74,8 +76,10 @@ bru_status mem_image_copy(const void *bytes, uint64_t len, mem_image **out, bru_
     if (!st) st = os_seal(im->fd, err);
     if (!st) st = os_view(im->fd, 0, (size_t)len, &im->view, err);
     im->sealed = !st;
-    if (st) mem_image_unref(im);
-    else *out = im;
+    if (st)
+        mem_image_unref(im);
+    else
+        *out = im;
     return st;
 }
 
@@ -108,7 +112,8 @@ bru_status mem_image_intact(const mem_image *im, bru_error *err) {
     uint64_t have = 0;
     bru_status st = os_file_size(im->fd, &have, err);
     if (!st && have < im->offset + im->len)
-        st = error_set(err, BRU_EFORMAT, "the image file has %llu bytes, not the %llu that it needs",
-                       (unsigned long long)have, (unsigned long long)(im->offset + im->len));
+        st =
+            error_set(err, BRU_EFORMAT, "the image file has %llu bytes, not the %llu that it needs",
+                      (unsigned long long)have, (unsigned long long)(im->offset + im->len));
     return st;
 }

@@ -9,7 +9,7 @@
 
 /* Below the stack. Guest code probes every page of its frames, so one page would do for it; the
  * rest is for the library functions that it calls, which do not. */
-#define STACK_GUARD ((size_t)256 << 10)
+#define STACK_GUARD   ((size_t)256 << 10)
 #define INSTANCE_SPAN ((size_t)64 << 10)
 /* Address plus offset reaches just under 8 GiB; an access of 16 bytes there reaches past it. */
 #define MEMORY_SPAN (((size_t)8 << 30) + SLOT_PAGE)
@@ -22,8 +22,8 @@
 
 struct slot {
     slot_place at;
-    uint64_t size;     /* of linear memory that can be touched */
-    mem_image *im;     /* mapped at its start, or NULL */
+    uint64_t size; /* of linear memory that can be touched */
+    mem_image *im; /* mapped at its start, or NULL */
     slot_mode mode;
 };
 
@@ -52,8 +52,10 @@ bru_status slot_new(const slot_options *opt, slot **out, bru_error *err) {
     if (!s) return error_set(err, BRU_ENOMEM, "no memory for a slot");
     bru_status st = place(stack, &s->at, err);
     s->mode = slot_mode_found();
-    if (st) slot_free(s);
-    else *out = s;
+    if (st)
+        slot_free(s);
+    else
+        *out = s;
     return st;
 }
 
@@ -73,8 +75,10 @@ uint64_t slot_size(const slot *s) {
 }
 
 void slot_mode_force(slot *s, slot_mode mode) {
-    if (mode > slot_mode_found()) s->mode = mode;
-    else s->mode = slot_mode_found();
+    if (mode > slot_mode_found())
+        s->mode = mode;
+    else
+        s->mode = slot_mode_found();
 }
 
 /* ---- Mapping and growing ------------------------------------------------------------------- */
@@ -117,9 +121,9 @@ static uint64_t image_size(const slot *s) {
 
 typedef struct restore {
     const slot *s;
-    size_t room;    /* bytes that may still be copied back */
-    uint8_t *rest;  /* everything from here on is to be thrown away */
-    uint8_t *deep;  /* the lowest touched byte of the stack, or NULL */
+    size_t room;   /* bytes that may still be copied back */
+    uint8_t *rest; /* everything from here on is to be thrown away */
+    uint8_t *deep; /* the lowest touched byte of the stack, or NULL */
 } restore;
 
 /* Copies one written range back, as far as there is room. */
@@ -161,8 +165,10 @@ static void restore_pages(slot *s) {
     bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, restore_range, &r);
     if (!walked) r.rest = memory;
     if (!walked || r.room == 0) os_discard(r.rest, (size_t)(end - r.rest));
-    if (!walked || !scan) drop_stack(s, s->at.stack_low);
-    else if (r.deep) drop_stack(s, r.deep);
+    if (!walked || !scan)
+        drop_stack(s, s->at.stack_low);
+    else if (r.deep)
+        drop_stack(s, r.deep);
 }
 
 bru_status slot_reset(slot *s, bru_error *err) {
@@ -218,8 +224,10 @@ bru_status slot_written(slot *s, slot_visit visit, void *ctx, bru_error *err) {
     if (st) return st;
     compare c = { s, visit, ctx, 0, 0, false };
     uint8_t *end = s->at.memory + s->size;
-    if (s->mode != SLOT_DISCARD) st = written_walk(s->mode, s->at.memory, end, compare_range, &c);
-    else compare_range(&c, s->at.memory, end);
+    if (s->mode != SLOT_DISCARD)
+        st = written_walk(s->mode, s->at.memory, end, compare_range, &c);
+    else
+        compare_range(&c, s->at.memory, end);
     if (st) return error_set(err, st, "written pages cannot be found any more on this machine");
     compare_flush(&c);
     return BRU_OK;
@@ -233,9 +241,9 @@ static bool measure_range(void *ctx, uint8_t *start, uint8_t *end) {
 slot_stats slot_measure(slot *s) {
     slot_stats stats = { 0, s->size - image_size(s), 0 };
     uint8_t *memory = s->at.memory;
-    bool known = !written_walk(s->mode, memory, memory + s->size, measure_range, &stats.written) &&
-                 !written_walk(s->mode, s->at.stack_low, s->at.stack_top, measure_range,
-                               &stats.stack);
+    bool known =
+        !written_walk(s->mode, memory, memory + s->size, measure_range, &stats.written) &&
+        !written_walk(s->mode, s->at.stack_low, s->at.stack_top, measure_range, &stats.stack);
     if (!known) stats.written = stats.stack = 0;
     return stats;
 }

@@ -3,8 +3,8 @@
  * A slot is one reservation of addresses, laid out so that generated code finds everything at a
  * constant distance and every stray access falls on a guard:
  *
- *     low        stack_low            stack_top = instance        memory          memory + size    high
- *     |  guard   |  native stack  -->  |  instance (64 KiB)  |  linear memory  |  guard ...  |
+ *     low        stack_low            stack_top = instance        memory          memory + size
+ * high |  guard   |  native stack  -->  |  instance (64 KiB)  |  linear memory  |  guard ...  |
  *
  * The image is mapped copy-on-write over the start of the linear memory: a sandbox pays for the
  * pages that it writes, and a reset copies just those back. The header that other rooms include. */

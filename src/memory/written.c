@@ -156,8 +156,7 @@ typedef struct probe {
 
 static bool probe_visit(void *ctx, uint8_t *start, uint8_t *end) {
     probe *p = ctx;
-    for (; start < end; start += os_page())
-        p->seen |= 1u << (size_t)(start - p->base) / os_page();
+    for (; start < end; start += os_page()) p->seen |= 1u << (size_t)(start - p->base) / os_page();
     return true;
 }
 

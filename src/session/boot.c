@@ -28,8 +28,8 @@ static void last_words(bru_session *s, char *out, size_t cap) {
     buf_free(&text);
 }
 
-static bru_status boot_call(bru_session *s, uint32_t export, const uint64_t *args,
-                            const char *what, uint32_t *value, bru_error *err) {
+static bru_status boot_call(bru_session *s, uint32_t export, const uint64_t *args, const char *what,
+                            uint32_t *value, bru_error *err) {
     engine_report report;
     char words[300];
     bru_status st = engine_call(s->guest, export, args, &s->engine, &report, err);

@@ -69,8 +69,10 @@ bru_status calls_post(call_list *l, uint32_t id, const void *name, size_t name_l
 
 void calls_drop(call_list *l, uint32_t id) {
     call **at = call_find(l, id);
-    if (*at && !(*at)->handed) call_remove(l, at); /* nobody has seen it, nobody need know */
-    else if (*at) (*at)->dropped = true;
+    if (*at && !(*at)->handed)
+        call_remove(l, at); /* nobody has seen it, nobody need know */
+    else if (*at)
+        (*at)->dropped = true;
 }
 
 call *calls_unseen(call_list *l) {

@@ -6,8 +6,8 @@
 #include "base/base.h"
 
 enum {
-    CALLS_OPEN_MAX = 16384,       /* at a time */
-    CALLS_BYTES_MAX = 256 << 20   /* of names, payloads and replies that wait, together */
+    CALLS_OPEN_MAX = 16384,     /* at a time */
+    CALLS_BYTES_MAX = 256 << 20 /* of names, payloads and replies that wait, together */
 };
 
 typedef struct call {
@@ -25,7 +25,7 @@ typedef struct call_list {
     call *first, **last;
     uint32_t open;
     size_t bytes;
-    buf replies;      /* agent_reply records for the guest to take */
+    buf replies; /* agent_reply records for the guest to take */
 } call_list;
 
 void calls_init(call_list *l);

@@ -13,9 +13,9 @@ struct bru_result {
     bool session_alive;
     bru_usage usage;
     struct {
-        char *data;              /* owned, NUL-terminated; NULL: empty */
+        char *data; /* owned, NUL-terminated; NULL: empty */
         size_t len;
-        bool shared;             /* another text's bytes */
+        bool shared; /* another text's bytes */
     } texts[RESULT_TEXTS];
 };
 

@@ -277,11 +277,14 @@ static bool expired(const bru_session *s, uint64_t now) {
 static void note_soft_stop(bru_session *s, const engine_report *report) {
     if (!report->soft_fired || s->run.stop != STOP_NONE) return;
     uint64_t now = clock_monotonic(), from = now;
-    if (interrupted(s)) s->run.stop = STOP_INTERRUPT;
-    else if (expired(s, now)) s->run.stop = STOP_DEADLINE, from = s->engine.deadline;
-    else s->run.stop = STOP_CPU;
-    uint64_t end = s->run.acked ? s->run.acked + SESSION_ACK_NS
-                                : sum_or_never(from, s->limits.grace_ns);
+    if (interrupted(s))
+        s->run.stop = STOP_INTERRUPT;
+    else if (expired(s, now))
+        s->run.stop = STOP_DEADLINE, from = s->engine.deadline;
+    else
+        s->run.stop = STOP_CPU;
+    uint64_t end =
+        s->run.acked ? s->run.acked + SESSION_ACK_NS : sum_or_never(from, s->limits.grace_ns);
     if (s->run.stop == STOP_DEADLINE || !s->engine.deadline || end < s->engine.deadline)
         s->engine.deadline = end;
     s->engine.soft_deadline.count = 0;
@@ -291,9 +294,12 @@ static void note_soft_stop(bru_session *s, const engine_report *report) {
 }
 
 static void arm_cpu(bru_session *s) {
-    if (s->limits.cpu_ns == BRU_NO_LIMIT || s->run.stop != STOP_NONE) s->engine.cpu = 0;
-    else if (s->run.cpu_used >= s->limits.cpu_ns) s->engine.cpu = 1;
-    else s->engine.cpu = s->limits.cpu_ns - s->run.cpu_used;
+    if (s->limits.cpu_ns == BRU_NO_LIMIT || s->run.stop != STOP_NONE)
+        s->engine.cpu = 0;
+    else if (s->run.cpu_used >= s->limits.cpu_ns)
+        s->engine.cpu = 1;
+    else
+        s->engine.cpu = s->limits.cpu_ns - s->run.cpu_used;
     s->cpu_began = clock_thread_cpu();
 }
 
@@ -342,14 +348,17 @@ static bru_status run_guest(bru_session *s, bru_error *err) {
         return st;
     }
     note_soft_stop(s, &report);
-    if (report.outcome == ENGINE_PARKED) s->phase = PHASE_PARKED;
+    if (report.outcome == ENGINE_PARKED)
+        s->phase = PHASE_PARKED;
     else if (report.outcome == ENGINE_RETURNED && report.value == AGENT_REST_PENDING)
         s->phase = PHASE_REST;
-    else finish(s, &report);
+    else
+        finish(s, &report);
     return BRU_OK;
 }
 
-/* ---- Waiting ---------------------------------------------------------------------------------- */
+/* ---- Waiting ----------------------------------------------------------------------------------
+ */
 
 /* When the resting guest wants to be woken, as it says in its memory. */
 static uint64_t rest_wake_at(const bru_session *s) {
@@ -401,7 +410,8 @@ static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru
     return run_guest(s, err);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ------------------------------------------------------------------------------------
+ */
 
 static bool hand_out(bru_session *s, bru_event *event) {
     sink_piece piece;
@@ -455,8 +465,10 @@ bru_status bru_session_reply(bru_session *s, uint32_t id, int ok, const void *da
 bru_status bru_session_input(bru_session *s, const void *data, size_t len, bru_error *err) {
     if (!s->run.input_asked) return error_set(err, BRU_ESTATE, "the guest waits for no input");
     bru_status st = BRU_OK;
-    if (len == 0) source_end(s->input);
-    else st = source_give(s->input, data, len, err);
+    if (len == 0)
+        source_end(s->input);
+    else
+        st = source_give(s->input, data, len, err);
     if (!st) s->run.input_asked = false;
     return st;
 }

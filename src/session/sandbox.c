@@ -12,9 +12,9 @@ typedef struct entry {
 
 struct bru_sandbox {
     bru_image *image;
-    bru_session_options options;  /* what it points to is owned */
+    bru_session_options options; /* what it points to is owned */
     pthread_mutex_t lock;
-    entry *idle, *busy;           /* under lock */
+    entry *idle, *busy; /* under lock */
     unsigned idle_count;
 };
 
@@ -62,8 +62,10 @@ bru_status sandbox_new(bru_image *image, const bru_session_options *options, bru
     }
     sb->image = bru_image_ref(image);
     bru_status st = recipe_copy(options, &sb->options, err);
-    if (st) bru_sandbox_free(sb);
-    else *out = sb;
+    if (st)
+        bru_sandbox_free(sb);
+    else
+        *out = sb;
     return st;
 }
 
@@ -81,7 +83,8 @@ void bru_sandbox_free(bru_sandbox *sb) {
     mem_free(sb);
 }
 
-/* ---- Runs ---------------------------------------------------------------------------------------- */
+/* ---- Runs
+ * ---------------------------------------------------------------------------------------- */
 
 static bru_status entry_new(bru_sandbox *sb, entry **out, bru_error *err) {
     *out = mem_zero(1, sizeof **out);
@@ -148,7 +151,6 @@ bru_status sandbox_run(bru_sandbox *sb, const char *src, size_t len, const bru_e
 
 void bru_sandbox_interrupt(bru_sandbox *sb) {
     pthread_mutex_lock(&sb->lock);
-    for (entry *e = sb->busy; e; e = e->next)
-        bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
+    for (entry *e = sb->busy; e; e = e->next) bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
     pthread_mutex_unlock(&sb->lock);
 }

@@ -31,8 +31,8 @@ void session_collect(bru_session *s, bool collect) {
     s->run.collect = collect;
 }
 
-/* The guest's own: that of the host's thread would tell what others used, and go back when the session
- * goes on by another thread. */
+/* The guest's own: that of the host's thread would tell what others used, and go back when the
+ * session goes on by another thread. */
 static uint64_t guest_cpu(void *ctx) {
     bru_session *s = ctx;
     return s->cpu_before + (clock_thread_cpu() - s->cpu_began);
@@ -167,9 +167,10 @@ static bru_status check_limits(const bru_limits *l, const bru_image *image, bru_
                          "bytes are the least",
                          (unsigned long long)l->file_bytes, SESSION_FILES_MIN);
     if (l->memory_bytes < least)
-        return error_set(err, BRU_EINVAL,
-                         "a memory limit of %llu bytes is too small: the interpreter itself has %llu",
-                         (unsigned long long)l->memory_bytes, (unsigned long long)least);
+        return error_set(
+            err, BRU_EINVAL,
+            "a memory limit of %llu bytes is too small: the interpreter itself has %llu",
+            (unsigned long long)l->memory_bytes, (unsigned long long)least);
     return BRU_OK;
 }
 
@@ -196,8 +197,10 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     if (!st)
         st = instance_new(image->link, image->memory, image->globals, image->globals_len, &options,
                           &s->guest, err);
-    if (st) bru_session_free(s);
-    else *out = s;
+    if (st)
+        bru_session_free(s);
+    else
+        *out = s;
     return st;
 }
 

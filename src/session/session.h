@@ -56,50 +56,51 @@ typedef enum session_stop { STOP_NONE, STOP_DEADLINE, STOP_CPU, STOP_INTERRUPT }
 
 /* One execution, from start to result. */
 typedef struct session_run {
-    uint8_t *frame;            /* what the first step is given; freed once it was made */
+    uint8_t *frame; /* what the first step is given; freed once it was made */
     size_t frame_len;
-    bool collect;              /* output is kept for the result, not handed out */
-    bool pull;                 /* input is asked for by events */
-    uint64_t started;          /* CLOCK_MONOTONIC, ns */
-    uint64_t cpu_used;         /* ns */
-    sink_cursor handed;        /* how far the output was handed out */
-    bool input_asked;          /* an INPUT event is out */
-    session_stop stop;         /* the soft stop that was made, if any */
-    uint64_t acked;            /* when the guest noticed it, CLOCK_MONOTONIC ns; 0: not yet */
-    buf posted;                /* the last AGENT_POST_RESULT; empty: none */
-    bru_result *result;        /* made at the start, so that an end cannot fail */
-    bool over;                 /* and filled in: only to be handed out */
+    bool collect;       /* output is kept for the result, not handed out */
+    bool pull;          /* input is asked for by events */
+    uint64_t started;   /* CLOCK_MONOTONIC, ns */
+    uint64_t cpu_used;  /* ns */
+    sink_cursor handed; /* how far the output was handed out */
+    bool input_asked;   /* an INPUT event is out */
+    session_stop stop;  /* the soft stop that was made, if any */
+    uint64_t acked;     /* when the guest noticed it, CLOCK_MONOTONIC ns; 0: not yet */
+    buf posted;         /* the last AGENT_POST_RESULT; empty: none */
+    bru_result *result; /* made at the start, so that an end cannot fail */
+    bool over;          /* and filled in: only to be handed out */
 } session_run;
 
 struct bru_session {
     bru_image *image;
     instance *guest;
-    vfs_fs *tree;            /* the in-memory files */
+    vfs_fs *tree; /* the in-memory files */
     vfs *files;
     sink *output;
     source *input;
     wasi *wasi;
-    bru_limits limits;       /* no defaults left in it */
+    bru_limits limits; /* no defaults left in it */
     unsigned flags;
-    agent_control control;   /* as published at boot: addresses */
-    engine_limits engine;    /* what stops the running step */
+    agent_control control; /* as published at boot: addresses */
+    engine_limits engine;  /* what stops the running step */
     session_phase phase;
     session_wait wait;
-    uint64_t wake_at;        /* for WAIT_TIME, CLOCK_MONOTONIC ns */
-    bool wait_cut;           /* WAIT_TIME ends now: a limit or an interrupt is due */
+    uint64_t wake_at; /* for WAIT_TIME, CLOCK_MONOTONIC ns */
+    bool wait_cut;    /* WAIT_TIME ends now: a limit or an interrupt is due */
     call_list calls;
     session_run run;
-    uint64_t cpu_before;     /* ns that the guest used since its start or reset, but for the running step */
-    uint64_t cpu_began;      /* the calling thread's CPU time when the running step began */
-    buf reply;               /* the last AGENT_POST_REPLY */
-    buf failure;             /* the last AGENT_POST_FAILURE */
+    uint64_t
+        cpu_before; /* ns that the guest used since its start or reset, but for the running step */
+    uint64_t cpu_began; /* the calling thread's CPU time when the running step began */
+    buf reply;          /* the last AGENT_POST_REPLY */
+    buf failure;        /* the last AGENT_POST_FAILURE */
 
     /* Interrupts come from other threads. */
     pthread_mutex_t lock;
     pthread_cond_t woken;
     bool lock_made;
-    bool active;             /* under lock: something runs that can be interrupted */
-    bool interrupted;        /* under lock: since that began */
+    bool active;      /* under lock: something runs that can be interrupted */
+    bool interrupted; /* under lock: since that began */
 };
 
 /* The session's own doors (context: bru_session *), and with WASI's the two tables every guest is

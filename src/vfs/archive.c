@@ -86,8 +86,10 @@ static vfs_err op_lookup(vfs_fs *fs, vfs_node *dir, const char *name, size_t len
             *kind = (vfs_kind)e[ENT_KIND];
             return VFS_OK;
         }
-        if (order < 0) high = mid;
-        else low = mid + 1;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
     }
     return VFS_ENOENT;
 }
@@ -100,9 +102,13 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
     const uint8_t *e = file;
     uint64_t mtime = get64(e, ENT_MTIME);
-    *out = (vfs_stat){ .ino = ino_of(archive_of(fs), e), .links = 1,
-                       .size = get64(e, ENT_SIZE), .kind = (vfs_kind)e[ENT_KIND],
-                       .atime = mtime, .mtime = mtime, .ctime = mtime };
+    *out = (vfs_stat){ .ino = ino_of(archive_of(fs), e),
+                       .links = 1,
+                       .size = get64(e, ENT_SIZE),
+                       .kind = (vfs_kind)e[ENT_KIND],
+                       .atime = mtime,
+                       .mtime = mtime,
+                       .ctime = mtime };
     return VFS_OK;
 }
 
@@ -270,7 +276,9 @@ bru_status archive_open(const void *bytes, size_t len, bool verify, void (*relea
         if (XXH3_64bits(a->bytes + data, end - data) != get64(a->bytes + end, TAIL_DATA_SUM))
             st = broken(err, "damaged data");
     }
-    if (st) fs_unref(&a->fs);
-    else *out = &a->fs;
+    if (st)
+        fs_unref(&a->fs);
+    else
+        *out = &a->fs;
     return st;
 }

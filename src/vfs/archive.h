@@ -25,27 +25,27 @@
 
 /* Offsets in the header. */
 enum {
-    HEAD_VERSION = 8,      /* u32 */
-    HEAD_COUNT = 12,       /* u32 entries */
-    HEAD_TOTAL = 16,       /* u64 bytes in all */
-    HEAD_NAMES = 24,       /* u64 bytes of names */
-    HEAD_DATA = 32,        /* u64 where the data begins */
-    HEAD_TABLES_SUM = 40,  /* u64 XXH3 of entries and names */
-    HEAD_RESERVED = 48,    /* u64 0 */
-    HEAD_SUM = 56          /* u64 XXH3 of the header up to here */
+    HEAD_VERSION = 8,     /* u32 */
+    HEAD_COUNT = 12,      /* u32 entries */
+    HEAD_TOTAL = 16,      /* u64 bytes in all */
+    HEAD_NAMES = 24,      /* u64 bytes of names */
+    HEAD_DATA = 32,       /* u64 where the data begins */
+    HEAD_TABLES_SUM = 40, /* u64 XXH3 of entries and names */
+    HEAD_RESERVED = 48,   /* u64 0 */
+    HEAD_SUM = 56         /* u64 XXH3 of the header up to here */
 };
 
 /* Offsets in an entry. */
 enum {
-    ENT_NAME = 0,          /* u32 offset in names */
-    ENT_NAME_LEN = 4,      /* u16 */
-    ENT_KIND = 6,          /* u8 VFS_DIR, VFS_REGULAR, VFS_LINK; then a byte 0 */
-    ENT_PARENT = 8,        /* u32 entry; the root's is 0 */
-    ENT_FIRST = 12,        /* u32 entry of a folder's first child */
-    ENT_CHILDREN = 16,     /* u32; then 4 bytes 0 */
-    ENT_OFFSET = 24,       /* u64 of the data, from the beginning of the archive */
-    ENT_SIZE = 32,         /* u64 */
-    ENT_MTIME = 40         /* u64 ns since 1970 */
+    ENT_NAME = 0,      /* u32 offset in names */
+    ENT_NAME_LEN = 4,  /* u16 */
+    ENT_KIND = 6,      /* u8 VFS_DIR, VFS_REGULAR, VFS_LINK; then a byte 0 */
+    ENT_PARENT = 8,    /* u32 entry; the root's is 0 */
+    ENT_FIRST = 12,    /* u32 entry of a folder's first child */
+    ENT_CHILDREN = 16, /* u32; then 4 bytes 0 */
+    ENT_OFFSET = 24,   /* u64 of the data, from the beginning of the archive */
+    ENT_SIZE = 32,     /* u64 */
+    ENT_MTIME = 40     /* u64 ns since 1970 */
 };
 
 /* Offsets in the trailer. */

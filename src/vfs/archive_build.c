@@ -11,9 +11,9 @@
 #define FILE_MAX ((uint64_t)4 << 30)
 
 typedef struct item {
-    vfs_node *node;     /* held */
-    char *path;         /* below the folder */
-    size_t name;        /* where its last part begins */
+    vfs_node *node; /* held */
+    char *path;     /* below the folder */
+    size_t name;    /* where its last part begins */
     vfs_kind kind;
     uint32_t parent, first, children;
     uint64_t offset, size;
@@ -54,7 +54,10 @@ static bru_status item_add(builder *b, vfs_node *node, char *path, vfs_kind kind
         return st;
     }
     const char *slash = strrchr(path, '/');
-    b->items[b->count++] = (item){ .node = node, .path = path, .kind = kind, .parent = parent,
+    b->items[b->count++] = (item){ .node = node,
+                                   .path = path,
+                                   .kind = kind,
+                                   .parent = parent,
                                    .name = slash ? (size_t)(slash - path) + 1 : 0 };
     return BRU_OK;
 }
@@ -69,8 +72,8 @@ static bru_status child_add(builder *b, uint32_t dir, const char *name, size_t l
     memcpy(path + base, name, len);
     vfs_node *n = NULL;
     vfs_kind kind = VFS_UNKNOWN;
-    bru_status st = vfs_error(b->err, b->fs->ops->lookup(b->fs, d->node, name, len, &n, &kind),
-                              path);
+    bru_status st =
+        vfs_error(b->err, b->fs->ops->lookup(b->fs, d->node, name, len, &n, &kind), path);
     if (!st && (!b->keep || b->keep(b->keep_ctx, path, kind))) {
         if (kind != VFS_UNKNOWN) return item_add(b, n, path, kind, dir);
         st = error_set(b->err, BRU_EINVAL, "%s: neither a file, a folder nor a link", path);
@@ -194,8 +197,10 @@ static bru_status put_file(builder *b, const item *it) {
         if (e) st = vfs_error(b->err, e, it->path);
         if (st || n == 0) break;
         at += n;
-        if (at <= it->size) st = put_data(b, b->part, n);
-        else break;
+        if (at <= it->size)
+            st = put_data(b, b->part, n);
+        else
+            break;
     }
     b->fs->ops->close(b->fs, f);
     if (!st && at != it->size)
@@ -297,8 +302,13 @@ bru_status archive_build(const char *folder, uint64_t mtime,
     if (st) return st;
     builder *b = mem_zero(1, sizeof *b);
     if (b) {
-        *b = (builder){ .fs = fs, .keep = keep, .keep_ctx = keep_ctx, .mtime = mtime,
-                        .write = write, .write_ctx = write_ctx, .err = err,
+        *b = (builder){ .fs = fs,
+                        .keep = keep,
+                        .keep_ctx = keep_ctx,
+                        .mtime = mtime,
+                        .write = write,
+                        .write_ctx = write_ctx,
+                        .err = err,
                         .sum = XXH3_createState() };
         if (b->sum) XXH3_64bits_reset(b->sum);
         st = b->sum ? root_add(b, folder) : error_set(err, BRU_ENOMEM, "%s: no memory", folder);

@@ -68,7 +68,8 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 
 static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
     device which = device_of(devices_of(fs), file);
-    *out = (vfs_stat){ .ino = (uint64_t)which + 1, .links = 1,
+    *out = (vfs_stat){ .ino = (uint64_t)which + 1,
+                       .links = 1,
                        .kind = which == DEV_ROOT ? VFS_DIR : VFS_CHAR };
     return VFS_OK;
 }
@@ -128,8 +129,12 @@ static vfs_err op_write(vfs_fs *fs, void *file, uint64_t *at, bool append, const
     (void)append;
     *n = 0;
     switch (device_of(d, file)) {
-    case DEV_STDOUT: if (d->output) return sink_write(d->output, SINK_OUT, bytes, len, n); break;
-    case DEV_STDERR: if (d->output) return sink_write(d->output, SINK_ERR, bytes, len, n); break;
+    case DEV_STDOUT:
+        if (d->output) return sink_write(d->output, SINK_OUT, bytes, len, n);
+        break;
+    case DEV_STDERR:
+        if (d->output) return sink_write(d->output, SINK_ERR, bytes, len, n);
+        break;
     case DEV_FULL: return VFS_ENOSPC;
     case DEV_STDIN: return VFS_EBADF;
     default: break;
@@ -144,7 +149,9 @@ static vfs_err op_readdir(vfs_fs *fs, void *file, uint64_t cookie, vfs_dirent *o
     out->len = 0;
     if (cookie >= DEV_COUNT - 1) return VFS_OK;
     size_t which = (size_t)cookie + 1;
-    *out = (vfs_dirent){ .next = cookie + 1, .ino = which + 1, .kind = VFS_CHAR,
+    *out = (vfs_dirent){ .next = cookie + 1,
+                         .ino = which + 1,
+                         .kind = VFS_CHAR,
                          .len = (uint32_t)strlen(names[which]) };
     memcpy(out->name, names[which], out->len + 1);
     return VFS_OK;

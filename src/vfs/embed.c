@@ -53,8 +53,10 @@ bru_status vfs_get(vfs *v, const char *path, buf *out, bru_error *err) {
         st = vfs_error(err, vfs_read(f, at, part, sizeof part, &n), path);
         if (st || n == 0) break;
         st = buf_append(out, part, n);
-        if (st == BRU_ELIMIT) error_set(err, st, "%s: longer than %zu bytes", path, out->ceiling);
-        else if (st) error_set(err, st, "%s: no memory", path);
+        if (st == BRU_ELIMIT)
+            error_set(err, st, "%s: longer than %zu bytes", path, out->ceiling);
+        else if (st)
+            error_set(err, st, "%s: no memory", path);
         at += n;
     }
     if (st) out->len = before;
@@ -99,8 +101,10 @@ static vfs_err remove_all(vfs *v, char *path, size_t top) {
     for (;;) {
         vfs_stat st;
         vfs_err e = vfs_get_stat(v, NULL, path, len, false, &st);
-        if (!e && st.kind != VFS_DIR) e = vfs_unlink(v, NULL, path, len);
-        else if (!e) e = vfs_rmdir(v, NULL, path, len);
+        if (!e && st.kind != VFS_DIR)
+            e = vfs_unlink(v, NULL, path, len);
+        else if (!e)
+            e = vfs_rmdir(v, NULL, path, len);
         if (e == VFS_ENOTEMPTY) {
             vfs_dirent d;
             e = first_entry(v, path, len, &d);

@@ -36,8 +36,8 @@ typedef struct hostfile {
     int fd;
     vfs_kind kind;
     bool listed;
-    buf names;    /* u64 ino, u8 kind, u8 length, the name */
-    buf offsets;  /* u32 into names */
+    buf names;   /* u64 ino, u8 kind, u8 length, the name */
+    buf offsets; /* u32 into names */
 } hostfile;
 
 static hostfs *hostfs_of(vfs_fs *fs) {
@@ -86,8 +86,10 @@ static vfs_err err_of(int64_t errnum) {
 }
 
 static vfs_kind kind_of(os_kind kind) {
-    static const vfs_kind kinds[] = { [OS_SPECIAL] = VFS_UNKNOWN, [OS_FOLDER] = VFS_DIR,
-                                      [OS_FILE] = VFS_REGULAR, [OS_LINK] = VFS_LINK };
+    static const vfs_kind kinds[] = { [OS_SPECIAL] = VFS_UNKNOWN,
+                                      [OS_FOLDER] = VFS_DIR,
+                                      [OS_FILE] = VFS_REGULAR,
+                                      [OS_LINK] = VFS_LINK };
     return kinds[kind];
 }
 
@@ -161,8 +163,12 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 }
 
 static void stat_fill(const os_stat *st, vfs_stat *out) {
-    *out = (vfs_stat){ .ino = st->ino, .size = st->size, .links = st->links,
-                       .atime = st->atime, .mtime = st->mtime, .ctime = st->ctime,
+    *out = (vfs_stat){ .ino = st->ino,
+                       .size = st->size,
+                       .links = st->links,
+                       .atime = st->atime,
+                       .mtime = st->mtime,
+                       .ctime = st->ctime,
                        .kind = kind_of(st->kind) };
 }
 
@@ -205,15 +211,16 @@ static vfs_err with_name(vfs_fs *fs, vfs_node *dir, const char *name, size_t len
     return e;
 }
 
-static vfs_err op_create(vfs_fs *fs, vfs_node *dir, const char *name, size_t len,
-                         vfs_node **out) {
+static vfs_err op_create(vfs_fs *fs, vfs_node *dir, const char *name, size_t len, vfs_node **out) {
     hostnode *n = NULL;
     if (!hostfs_of(fs)->writable) return VFS_EROFS;
     vfs_err e = node_below(dir, name, len, &n);
     if (e) return e;
     e = err_of(os_create(&hostfs_of(fs)->root, n->path));
-    if (e) node_unref(n);
-    else *out = (vfs_node *)(void *)n;
+    if (e)
+        node_unref(n);
+    else
+        *out = (vfs_node *)(void *)n;
     return e;
 }
 
@@ -304,8 +311,10 @@ static vfs_err op_open(vfs_fs *fs, vfs_node *n, unsigned flags, void **file) {
     if (!e) e = err_of(f->fd);
     if (!e && flags & VFS_TRUNC) e = err_of(os_resize(f->fd, 0));
     f->kind = kind_of(kind);
-    if (e) op_close(fs, f);
-    else *file = f;
+    if (e)
+        op_close(fs, f);
+    else
+        *file = f;
     return e;
 }
 
@@ -460,8 +469,7 @@ static const vfs_ops hostfs_ops = {
     .readdir = op_readdir,
 };
 
-bru_status hostfs_open(const char *path, const hostfs_options *opt, vfs_fs **out,
-                       bru_error *err) {
+bru_status hostfs_open(const char *path, const hostfs_options *opt, vfs_fs **out, bru_error *err) {
     static const hostfs_options none;
     if (!opt) opt = &none;
     *out = NULL;
@@ -477,11 +485,14 @@ bru_status hostfs_open(const char *path, const hostfs_options *opt, vfs_fs **out
     int e = os_root_open(path, &h->root, leaf);
     if (e == -ENXIO)
         st = error_set(err, BRU_EINVAL, "%s: neither a folder nor a regular file", path);
-    else if (e) st = error_errno(err, -e, "%s: cannot be mounted", path);
+    else if (e)
+        st = error_errno(err, -e, "%s: cannot be mounted", path);
     if (opt->by_parts) h->root.by_parts = true;
     if (!st && node_new("", 0, leaf, strlen(leaf), &h->root_node))
         st = error_set(err, BRU_ENOMEM, "%s: no memory", path);
-    if (st) fs_unref(&h->fs);
-    else *out = &h->fs;
+    if (st)
+        fs_unref(&h->fs);
+    else
+        *out = &h->fs;
     return st;
 }

@@ -146,8 +146,10 @@ void dir_at(const memdir *d, uint64_t cookie, vfs_dirent *out) {
     uint32_t low = 0, high = d->count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (d->slots[mid].seq > cookie) high = mid;
-        else low = mid + 1;
+        if (d->slots[mid].seq > cookie)
+            high = mid;
+        else
+            low = mid + 1;
     }
     while (low < d->count && !d->slots[low].entry) low++;
     out->len = 0;

@@ -62,8 +62,10 @@ bru_status memtree_fix(vfs_fs *tree, const char *path, bru_error *err) {
     for (const char *p = path; !e && *p;) {
         size_t len = strcspn(p, "/");
         if (len > 0) {
-            if (!name_valid(p, len) || ++depth >= VFS_DEPTH_MAX) e = VFS_EINVAL;
-            else e = fix_one(t, n, p, len, &n);
+            if (!name_valid(p, len) || ++depth >= VFS_DEPTH_MAX)
+                e = VFS_EINVAL;
+            else
+                e = fix_one(t, n, p, len, &n);
         }
         p += len + (p[len] == '/');
     }
@@ -143,8 +145,10 @@ static vfs_err tree_copy(memtree *from, memtree *to) {
 
 bru_status memtree_fork(vfs_fs *tree, vfs_fs **out, bru_error *err) {
     memtree *t = memtree_of(tree);
-    memtree_options opt = { .max_bytes = UINT64_MAX, .max_entries = UINT64_MAX,
-                            .max_file = t->max_file, .clock = t->clock };
+    memtree_options opt = { .max_bytes = UINT64_MAX,
+                            .max_entries = UINT64_MAX,
+                            .max_file = t->max_file,
+                            .clock = t->clock };
     *out = NULL;
     vfs_fs *fs = NULL;
     bru_status st = memtree_new(&opt, &fs, err);
@@ -163,7 +167,9 @@ bru_status memtree_fork(vfs_fs *tree, vfs_fs **out, bru_error *err) {
     copy->file_follows = t->file_follows;
     copy->dirty = t->dirty;
     pthread_mutex_unlock(&t->lock);
-    if (e) fs_unref(fs);
-    else *out = fs;
+    if (e)
+        fs_unref(fs);
+    else
+        *out = fs;
     return vfs_error(err, e, "a copy of a file tree");
 }

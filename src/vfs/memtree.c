@@ -129,8 +129,12 @@ static vfs_err op_parent(vfs_fs *fs, vfs_node *dir, vfs_node **out) {
 static vfs_err node_stat(vfs_fs *fs, memnode *n, vfs_stat *out) {
     memtree *t = memtree_of(fs);
     lock(t);
-    *out = (vfs_stat){ .ino = n->ino, .links = n->links, .kind = n->kind,
-                       .atime = n->atime, .mtime = n->mtime, .ctime = n->ctime };
+    *out = (vfs_stat){ .ino = n->ino,
+                       .links = n->links,
+                       .kind = n->kind,
+                       .atime = n->atime,
+                       .mtime = n->mtime,
+                       .ctime = n->ctime };
     if (n->kind == VFS_REGULAR) out->size = n->file.size;
     if (n->kind == VFS_LINK) out->size = n->link.len;
     return unlock(t, VFS_OK);
@@ -144,10 +148,14 @@ static vfs_err node_set_times(vfs_fs *fs, memnode *n, const vfs_times *s) {
     memtree *t = memtree_of(fs);
     lock(t);
     uint64_t now = tree_now(t);
-    if (s->atime_now) n->atime = now;
-    else if (s->set_atime) n->atime = s->atime;
-    if (s->mtime_now) n->mtime = now;
-    else if (s->set_mtime) n->mtime = s->mtime;
+    if (s->atime_now)
+        n->atime = now;
+    else if (s->set_atime)
+        n->atime = s->atime;
+    if (s->mtime_now)
+        n->mtime = now;
+    else if (s->set_mtime)
+        n->mtime = s->mtime;
     n->ctime = now;
     return unlock(t, VFS_OK);
 }
@@ -175,9 +183,12 @@ static void dir_touched(memtree *t, memnode *d) {
 vfs_err tree_name(memtree *t, memnode *d, const char *name, size_t len, memnode *n) {
     vfs_err err = VFS_OK;
     mementry *e = NULL;
-    if (d->kind != VFS_DIR) err = VFS_ENOTDIR;
-    else if (d->links == 0) err = VFS_ENOENT; /* it was removed */
-    else if (dir_find(t, &d->dir, name, len, NULL)) err = VFS_EEXIST;
+    if (d->kind != VFS_DIR)
+        err = VFS_ENOTDIR;
+    else if (d->links == 0)
+        err = VFS_ENOENT; /* it was removed */
+    else if (dir_find(t, &d->dir, name, len, NULL))
+        err = VFS_EEXIST;
     if (!err) err = dir_reserve(t, &d->dir);
     if (!err) err = dir_make_entry(t, n, name, len, &e);
     if (err) {
@@ -202,8 +213,7 @@ static void name_remove(memtree *t, memnode *d, mementry *e, uint32_t pos) {
     dir_touched(t, d);
 }
 
-static vfs_err op_create(vfs_fs *fs, vfs_node *dir, const char *name, size_t len,
-                         vfs_node **out) {
+static vfs_err op_create(vfs_fs *fs, vfs_node *dir, const char *name, size_t len, vfs_node **out) {
     memtree *t = memtree_of(fs);
     lock(t);
     vfs_err err = VFS_OK;
@@ -253,8 +263,10 @@ static vfs_err op_link(vfs_fs *fs, vfs_node *node, vfs_node *dir, const char *na
     if (n->kind == VFS_DIR) return VFS_EPERM;
     lock(t);
     vfs_err err = VFS_OK;
-    if (n->links == 0) err = VFS_ENOENT;
-    else if (n->links >= LINKS_MAX) err = VFS_EMLINK;
+    if (n->links == 0)
+        err = VFS_ENOENT;
+    else if (n->links >= LINKS_MAX)
+        err = VFS_EMLINK;
     if (!err) err = tree_name(t, memnode_of(dir), name, len, n);
     if (!err) n->ctime = tree_now(t);
     return unlock(t, err);
@@ -268,11 +280,16 @@ static vfs_err op_rmdir(vfs_fs *fs, vfs_node *dir, const char *name, size_t len)
     uint32_t pos = 0;
     mementry *e = dir_find(t, &d->dir, name, len, &pos);
     vfs_err err = VFS_OK;
-    if (!e) err = VFS_ENOENT;
-    else if (!node_is_dir(e->node)) err = VFS_ENOTDIR;
-    else if (e->node->fixed) err = VFS_EBUSY;
-    else if (e->node->dir.live > 0) err = VFS_ENOTEMPTY;
-    else name_remove(t, d, e, pos);
+    if (!e)
+        err = VFS_ENOENT;
+    else if (!node_is_dir(e->node))
+        err = VFS_ENOTDIR;
+    else if (e->node->fixed)
+        err = VFS_EBUSY;
+    else if (e->node->dir.live > 0)
+        err = VFS_ENOTEMPTY;
+    else
+        name_remove(t, d, e, pos);
     return unlock(t, err);
 }
 
@@ -284,9 +301,12 @@ static vfs_err op_unlink(vfs_fs *fs, vfs_node *dir, const char *name, size_t len
     uint32_t pos = 0;
     mementry *e = dir_find(t, &d->dir, name, len, &pos);
     vfs_err err = VFS_OK;
-    if (!e) err = VFS_ENOENT;
-    else if (node_is_dir(e->node)) err = VFS_EISDIR;
-    else name_remove(t, d, e, pos);
+    if (!e)
+        err = VFS_ENOENT;
+    else if (node_is_dir(e->node))
+        err = VFS_EISDIR;
+    else
+        name_remove(t, d, e, pos);
     return unlock(t, err);
 }
 

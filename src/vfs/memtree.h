@@ -32,28 +32,28 @@ typedef struct memslot {
 } memslot;
 
 typedef struct memdir {
-    memnode *parent;    /* NULL: the root, or removed */
+    memnode *parent; /* NULL: the root, or removed */
     memslot *slots;
-    uint32_t *index;    /* open addressing over slots: 0 free, 1 deleted, else position + 2 */
+    uint32_t *index; /* open addressing over slots: 0 free, 1 deleted, else position + 2 */
     uint32_t count, cap, live; /* places used, allocated, not empty; the index has 2 * cap */
-    uint32_t walk;      /* where a traversal of the whole tree stands */
+    uint32_t walk;             /* where a traversal of the whole tree stands */
     uint64_t next_seq;
 } memdir;
 
 typedef struct memdata {
-    memblock **blocks;  /* NULL: a hole. Bytes of the last block beyond size are zero */
+    memblock **blocks; /* NULL: a hole. Bytes of the last block beyond size are zero */
     size_t cap;
     uint64_t size;
 } memdata;
 
 struct memnode {
-    uint32_t refs;      /* open files and walkers */
-    uint32_t links;     /* names; 1 for the root. Freed when both are 0 */
+    uint32_t refs;  /* open files and walkers */
+    uint32_t links; /* names; 1 for the root. Freed when both are 0 */
     vfs_kind kind;
     bool fixed;
     uint64_t ino, atime, mtime, ctime;
-    memnode *twin;      /* its copy, while a fork is under way */
-    uint32_t number;    /* from 1, while a save is under way */
+    memnode *twin;   /* its copy, while a fork is under way */
+    uint32_t number; /* from 1, while a save is under way */
     union {
         memdir dir;
         memdata file;
@@ -72,8 +72,8 @@ typedef struct memtree {
     bool file_follows;       /* max_file is max_bytes */
     uint64_t bytes, entries; /* in use */
     uint64_t next_ino;
-    uint32_t seed;           /* of the hash of names */
-    bool dirty;              /* something was made since the last clear */
+    uint32_t seed; /* of the hash of names */
+    bool dirty;    /* something was made since the last clear */
     memnode *root;
 } memtree;
 
@@ -105,18 +105,18 @@ vfs_err tree_name(memtree *t, memnode *d, const char *name, size_t len, memnode 
 vfs_err dir_make_entry(memtree *t, memnode *n, const char *name, size_t len, mementry **out);
 void dir_free_entry(memtree *t, mementry *e);
 mementry *dir_find(memtree *t, const memdir *d, const char *name, size_t len, uint32_t *pos);
-vfs_err dir_reserve(memtree *t, memdir *d);            /* room for one more */
-void dir_insert(memdir *d, mementry *e);               /* after dir_reserve */
-void dir_remove(memtree *t, memdir *d, uint32_t pos);  /* the entry is the caller's */
-void dir_tidy(memtree *t, memdir *d);                  /* closes gaps, gives back room */
+vfs_err dir_reserve(memtree *t, memdir *d);           /* room for one more */
+void dir_insert(memdir *d, mementry *e);              /* after dir_reserve */
+void dir_remove(memtree *t, memdir *d, uint32_t pos); /* the entry is the caller's */
+void dir_tidy(memtree *t, memdir *d);                 /* closes gaps, gives back room */
 void dir_at(const memdir *d, uint64_t cookie, vfs_dirent *out);
-void dir_free(memtree *t, memdir *d);                  /* of an empty folder: its tables */
+void dir_free(memtree *t, memdir *d); /* of an empty folder: its tables */
 /* The next node of the whole tree, parents before children; `*dir` is where it lies, `*e` its
  * entry. Start with `*dir` NULL. False at the end. */
 bool tree_walk(memtree *t, memnode **dir, mementry **e);
 void tree_clear(memtree *t, bool fixed_too);
-unsigned dir_depth(const memnode *n);   /* folders above */
-unsigned dir_height(memnode *n);        /* folders below, the longest way */
+unsigned dir_depth(const memnode *n); /* folders above */
+unsigned dir_height(memnode *n);      /* folders below, the longest way */
 
 /* memdata.c */
 vfs_err data_read(const memdata *d, uint64_t at, void *out, size_t len, size_t *n);

@@ -36,8 +36,7 @@ bool name_valid(const char *name, size_t len) {
 }
 
 bool target_valid(const char *target, size_t len) {
-    return len > 0 && len <= VFS_PATH_MAX && !memchr(target, '\0', len) &&
-           utf8_valid(target, len);
+    return len > 0 && len <= VFS_PATH_MAX && !memchr(target, '\0', len) && utf8_valid(target, len);
 }
 
 static const struct {

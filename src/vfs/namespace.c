@@ -27,8 +27,10 @@ bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_sourc
     if (!st) st = devices_new(output, input, random, &devices, err);
     if (!st) st = vfs_mount(v, "/dev", devices, err);
     fs_unref(devices);
-    if (st) vfs_free(v);
-    else *out = v;
+    if (st)
+        vfs_free(v);
+    else
+        *out = v;
     return st;
 }
 
@@ -92,10 +94,12 @@ bru_status vfs_mount(vfs *v, const char *path, vfs_fs *fs, bru_error *err) {
     } else if (!name) {
         status = error_set(err, BRU_ENOMEM, "%s: no memory", path);
     } else {
-        v->mounts[v->mount_count++] = (vfs_mountpoint){
-            .fs = fs_ref(fs), .up = w.node.mount, .dir = place_hold(w.node).node, .name = name,
-            .len = len - start, .kind = st.kind
-        };
+        v->mounts[v->mount_count++] = (vfs_mountpoint){ .fs = fs_ref(fs),
+                                                        .up = w.node.mount,
+                                                        .dir = place_hold(w.node).node,
+                                                        .name = name,
+                                                        .len = len - start,
+                                                        .kind = st.kind };
         name = NULL;
     }
     mem_free(name);

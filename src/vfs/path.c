@@ -15,8 +15,7 @@ static vfs_err open_allowed(const walked *w, unsigned flags) {
     if (flags & VFS_CREATE && flags & VFS_EXCL) return VFS_EEXIST;
     if (w->node.kind == VFS_LINK) return VFS_ELOOP;
     if (flags & VFS_FOLDER && w->node.kind != VFS_DIR) return VFS_ENOTDIR;
-    if (w->node.kind == VFS_DIR && flags & (VFS_WRITE | VFS_TRUNC | VFS_CREATE))
-        return VFS_EISDIR;
+    if (w->node.kind == VFS_DIR && flags & (VFS_WRITE | VFS_TRUNC | VFS_CREATE)) return VFS_EISDIR;
     if (flags & (VFS_WRITE | VFS_TRUNC) && !ops_of(&w->node)->write) return VFS_EROFS;
     return VFS_OK;
 }
@@ -68,8 +67,10 @@ vfs_err vfs_open(vfs *v, vfs_file *at, const char *path, size_t len, unsigned fl
         e = walk(v, at, path, len, how, &w);
         if (e) return e;
         bool made = !w.node.node;
-        if (made) e = open_create(&w);
-        else e = open_allowed(&w, flags);
+        if (made)
+            e = open_create(&w);
+        else
+            e = open_allowed(&w, flags);
         if (!e) e = open_node(v, &w.node, made ? flags & ~(unsigned)VFS_TRUNC : flags, out);
         walk_end(&w);
         if (e != VFS_EEXIST || exclusive) return e;
@@ -116,8 +117,10 @@ vfs_err vfs_readlink(vfs *v, vfs_file *at, const char *path, size_t len, char ou
     walked w;
     vfs_err e = walk(v, at, path, len, 0, &w);
     if (e) return e;
-    if (w.node.kind != VFS_LINK) e = VFS_EINVAL;
-    else e = ops_of(&w.node)->readlink(w.node.mount->fs, w.node.node, out, out_len);
+    if (w.node.kind != VFS_LINK)
+        e = VFS_EINVAL;
+    else
+        e = ops_of(&w.node)->readlink(w.node.mount->fs, w.node.node, out, out_len);
     walk_end(&w);
     return e;
 }
@@ -129,8 +132,10 @@ static vfs_err walk_new(vfs *v, vfs_file *at, const char *path, size_t len, bool
                         walked *w) {
     vfs_err e = walk(v, at, path, len, WALK_NAME | WALK_MISSING, w);
     if (e) return e;
-    if (w->node.node) e = VFS_EEXIST;
-    else if (w->slash && !folder) e = VFS_ENOENT;
+    if (w->node.node)
+        e = VFS_EEXIST;
+    else if (w->slash && !folder)
+        e = VFS_ENOENT;
     if (e) walk_end(w);
     return e;
 }
@@ -166,10 +171,14 @@ vfs_err vfs_rmdir(vfs *v, vfs_file *at, const char *path, size_t len) {
     vfs_err e = walk(v, at, path, len, WALK_NAME, &w);
     if (e) return e;
     const vfs_ops *ops = ops_of(&w.node);
-    if (place_is_mount_root(&w.node)) e = VFS_EBUSY;
-    else if (w.len == 0) e = VFS_EINVAL; /* "." or ".." */
-    else if (!ops->rmdir) e = VFS_EROFS;
-    else e = ops->rmdir(w.dir.mount->fs, w.dir.node, w.name, w.len);
+    if (place_is_mount_root(&w.node))
+        e = VFS_EBUSY;
+    else if (w.len == 0)
+        e = VFS_EINVAL; /* "." or ".." */
+    else if (!ops->rmdir)
+        e = VFS_EROFS;
+    else
+        e = ops->rmdir(w.dir.mount->fs, w.dir.node, w.name, w.len);
     walk_end(&w);
     return e;
 }
@@ -179,11 +188,16 @@ vfs_err vfs_unlink(vfs *v, vfs_file *at, const char *path, size_t len) {
     vfs_err e = walk(v, at, path, len, WALK_NAME, &w);
     if (e) return e;
     const vfs_ops *ops = ops_of(&w.node);
-    if (w.node.kind == VFS_DIR) e = VFS_EISDIR;
-    else if (place_is_mount_root(&w.node)) e = VFS_EBUSY;
-    else if (w.slash) e = VFS_ENOTDIR;
-    else if (!ops->unlink) e = VFS_EROFS;
-    else e = ops->unlink(w.dir.mount->fs, w.dir.node, w.name, w.len);
+    if (w.node.kind == VFS_DIR)
+        e = VFS_EISDIR;
+    else if (place_is_mount_root(&w.node))
+        e = VFS_EBUSY;
+    else if (w.slash)
+        e = VFS_ENOTDIR;
+    else if (!ops->unlink)
+        e = VFS_EROFS;
+    else
+        e = ops->unlink(w.dir.mount->fs, w.dir.node, w.name, w.len);
     walk_end(&w);
     return e;
 }
@@ -196,9 +210,12 @@ vfs_err vfs_link(vfs *v, vfs_file *from_at, const char *from, size_t from_len, b
     e = a.node.kind == VFS_DIR ? VFS_EPERM : walk_new(v, to_at, to, to_len, false, &b);
     if (!e) {
         const vfs_ops *ops = ops_of(&b.dir);
-        if (a.node.mount != b.dir.mount) e = VFS_EXDEV;
-        else if (!ops->link) e = VFS_EROFS;
-        else e = ops->link(b.dir.mount->fs, a.node.node, b.dir.node, b.name, b.len);
+        if (a.node.mount != b.dir.mount)
+            e = VFS_EXDEV;
+        else if (!ops->link)
+            e = VFS_EROFS;
+        else
+            e = ops->link(b.dir.mount->fs, a.node.node, b.dir.node, b.name, b.len);
         walk_end(&b);
     }
     walk_end(&a);

@@ -10,7 +10,7 @@
 
 struct sink {
     sink_options opt;
-    buf bytes, marks;   /* marks: lengths of the closed pieces; the last piece is open */
+    buf bytes, marks;    /* marks: lengths of the closed pieces; the last piece is open */
     unsigned first, now; /* stream of the first and of the open piece */
     size_t open_len;
     sink_counts counts;

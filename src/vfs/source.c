@@ -7,7 +7,7 @@
 
 struct source {
     buf bytes;
-    size_t pos;     /* read so far */
+    size_t pos; /* read so far */
     bool ask, ended;
     bool wanted;
     size_t wanted_len;

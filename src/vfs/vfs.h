@@ -79,10 +79,10 @@ typedef struct vfs_times {
     bool set_atime, set_mtime, atime_now, mtime_now;
 } vfs_times;
 
-#define VFS_NAME_MAX  255u  /* bytes of one name */
-#define VFS_PATH_MAX  4096u /* bytes of a path, and of a link's target */
-#define VFS_LINKS_MAX 40u   /* symbolic links followed in one path */
-#define VFS_DEPTH_MAX 512u  /* folders within folders in a memtree */
+#define VFS_NAME_MAX   255u  /* bytes of one name */
+#define VFS_PATH_MAX   4096u /* bytes of a path, and of a link's target */
+#define VFS_LINKS_MAX  40u   /* symbolic links followed in one path */
+#define VFS_DEPTH_MAX  512u  /* folders within folders in a memtree */
 #define VFS_MOUNTS_MAX 64u
 
 /* One entry of a folder. `next` is the cookie that continues after it; len 0 means the end. */
@@ -121,7 +121,7 @@ enum {
  * one that has had its effect must remember that. Threads: any, at once, on the same system. */
 typedef struct vfs_ops {
     const char *name;
-    bool links_stay;  /* a link may not lead above this system's root, nor be absolute */
+    bool links_stay; /* a link may not lead above this system's root, nor be absolute */
     void (*destroy)(vfs_fs *fs);
 
     /* Nodes. lookup and parent answer a counted reference; root one that lives as long as `fs`.
@@ -143,8 +143,8 @@ typedef struct vfs_ops {
     vfs_err (*mkdir)(vfs_fs *fs, vfs_node *dir, const char *name, size_t len);
     vfs_err (*rmdir)(vfs_fs *fs, vfs_node *dir, const char *name, size_t len);
     vfs_err (*unlink)(vfs_fs *fs, vfs_node *dir, const char *name, size_t len);
-    vfs_err (*symlink)(vfs_fs *fs, vfs_node *dir, const char *name, size_t len,
-                       const char *target, size_t target_len);
+    vfs_err (*symlink)(vfs_fs *fs, vfs_node *dir, const char *name, size_t len, const char *target,
+                       size_t target_len);
     vfs_err (*link)(vfs_fs *fs, vfs_node *n, vfs_node *dir, const char *name, size_t len);
     vfs_err (*rename)(vfs_fs *fs, vfs_node *from_dir, const char *from, size_t from_len,
                       vfs_node *to_dir, const char *to, size_t to_len);
@@ -192,7 +192,7 @@ typedef struct memtree_options {
 } memtree_options;
 
 typedef struct memtree_usage {
-    uint64_t bytes, entries;         /* in use, as counted against the limits */
+    uint64_t bytes, entries; /* in use, as counted against the limits */
     uint64_t max_bytes, max_entries;
 } memtree_usage;
 
@@ -268,10 +268,10 @@ typedef enum sink_mode {
 
 typedef struct sink_options {
     sink_mode mode;
-    uint64_t limit;  /* bytes of both streams in one run; 0: 1 MiB */
-    bool stop;       /* at the limit: end the guest (true) or discard the rest */
-    uint32_t merge;  /* stream: writes join, and do not wait, while no more than these bytes are
-                      * pending; 0: every write waits */
+    uint64_t limit; /* bytes of both streams in one run; 0: 1 MiB */
+    bool stop;      /* at the limit: end the guest (true) or discard the rest */
+    uint32_t merge; /* stream: writes join, and do not wait, while no more than these bytes are
+                     * pending; 0: every write waits */
 } sink_options;
 
 #define SINK_PENDING_MAX 65536u /* bytes that wait for the embedder in stream mode */
@@ -367,8 +367,8 @@ vfs_err vfs_rmdir(vfs *v, vfs_file *at, const char *path, size_t len);
 vfs_err vfs_unlink(vfs *v, vfs_file *at, const char *path, size_t len);
 vfs_err vfs_symlink(vfs *v, const char *target, size_t target_len, vfs_file *at, const char *path,
                     size_t len);
-vfs_err vfs_readlink(vfs *v, vfs_file *at, const char *path, size_t len,
-                     char out[VFS_PATH_MAX], size_t *out_len);
+vfs_err vfs_readlink(vfs *v, vfs_file *at, const char *path, size_t len, char out[VFS_PATH_MAX],
+                     size_t *out_len);
 vfs_err vfs_link(vfs *v, vfs_file *from_at, const char *from, size_t from_len, bool follow,
                  vfs_file *to_at, const char *to, size_t to_len);
 vfs_err vfs_rename(vfs *v, vfs_file *from_at, const char *from, size_t from_len, vfs_file *to_at,
@@ -376,12 +376,11 @@ vfs_err vfs_rename(vfs *v, vfs_file *from_at, const char *from, size_t from_len,
 
 /* Open files. Reading and writing what was not opened for it: EBADF; a folder: EISDIR. */
 vfs_kind vfs_file_kind(const vfs_file *f);
-unsigned vfs_file_flags(const vfs_file *f);   /* as opened */
-bool vfs_file_is_stream(const vfs_file *f);   /* no offsets: seeking is ESPIPE */
+unsigned vfs_file_flags(const vfs_file *f); /* as opened */
+bool vfs_file_is_stream(const vfs_file *f); /* no offsets: seeking is ESPIPE */
 vfs_err vfs_read(vfs_file *f, uint64_t at, void *out, size_t len, size_t *n);
 /* See vfs_ops.write. */
-vfs_err vfs_write(vfs_file *f, uint64_t *at, bool append, const void *bytes, size_t len,
-                  size_t *n);
+vfs_err vfs_write(vfs_file *f, uint64_t *at, bool append, const void *bytes, size_t len, size_t *n);
 vfs_err vfs_file_stat(vfs_file *f, vfs_stat *out);
 vfs_err vfs_file_set_times(vfs_file *f, const vfs_times *t);
 vfs_err vfs_file_resize(vfs_file *f, uint64_t size);

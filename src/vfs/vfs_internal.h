@@ -18,7 +18,7 @@ typedef struct vfs_mountpoint {
     vfs_node *dir;             /* the folder of `up` it lies in, held */
     char *name;                /* its name there */
     size_t len;
-    vfs_kind kind;             /* of its root */
+    vfs_kind kind; /* of its root */
 } vfs_mountpoint;
 
 /* A held node. A null node is no place. */
@@ -31,8 +31,8 @@ typedef struct place {
 struct vfs {
     vfs_mountpoint mounts[VFS_MOUNTS_MAX]; /* 0 is "/" */
     size_t mount_count;
-    char *text;     /* what is left of a path in which a link was found; made when first needed */
-    uint32_t open;  /* files */
+    char *text;    /* what is left of a path in which a link was found; made when first needed */
+    uint32_t open; /* files */
 };
 
 struct vfs_file {
@@ -72,7 +72,7 @@ void walk_end(walked *w);
 
 place place_of_mount(vfs_mountpoint *m); /* held, as is place_hold's */
 place place_hold(place p);
-void place_drop(place *p); /* leaves no place */
+void place_drop(place *p);  /* leaves no place */
 vfs_err place_up(place *p); /* to the folder above; stays at "/" */
 /* The mount that covers a name in a folder, or NULL. */
 vfs_mountpoint *mount_at(vfs *v, const place *dir, const char *name, size_t len);

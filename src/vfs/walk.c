@@ -59,8 +59,8 @@ vfs_err place_up(place *p) {
 typedef struct walker {
     vfs *v;
     place at;
-    const char *rest;   /* what is still to be walked, */
-    size_t left;        /* in v->text once a link was followed */
+    const char *rest; /* what is still to be walked, */
+    size_t left;      /* in v->text once a link was followed */
     unsigned links;
     /* Set while the rest begins with the text of a link that may not lead above its mount; what
      * comes after that text is `outer` bytes long. */
@@ -171,8 +171,10 @@ static vfs_err step(walker *w, unsigned flags, walked *out, bool *done) {
     *done = p.last;
     out->slash = p.slashes > 0;
     if (p.len == 0 || is_dot(&p) || is_dots(&p)) {
-        if (is_dots(&p)) e = step_up(w);
-        else if (p.len && w->at.kind != VFS_DIR) e = VFS_ENOTDIR;
+        if (is_dots(&p))
+            e = step_up(w);
+        else if (p.len && w->at.kind != VFS_DIR)
+            e = VFS_ENOTDIR;
         skip_slashes(w, &p);
         return e;
     }
@@ -201,8 +203,10 @@ vfs_err walk(vfs *v, vfs_file *at, const char *path, size_t len, unsigned flags,
     if (!utf8_valid(path, len)) return VFS_EILSEQ;
     if (at && at->kind != VFS_DIR) return VFS_ENOTDIR;
     walker w = { .v = v, .rest = path, .left = len };
-    if (at && path[0] != '/') w.at = place_hold((place){ at->mount, at->node, VFS_DIR });
-    else w.at = place_of_mount(&v->mounts[0]);
+    if (at && path[0] != '/')
+        w.at = place_hold((place){ at->mount, at->node, VFS_DIR });
+    else
+        w.at = place_of_mount(&v->mounts[0]);
     *out = (walked){ 0 };
     bool done = false;
     vfs_err e = VFS_OK;

@@ -120,7 +120,9 @@ static void fd_restore(wasi *w, uint32_t fd) {
     if (f->file && f->file != w->std[fd]) fd_shut(w, f);
     uint64_t rights = RIGHTS_FILE & ~(fd == 0 ? RIGHT_FD_WRITE : RIGHT_FD_READ);
     if (fd == 3) rights = RIGHTS_FOLDER;
-    *f = (wasi_fd){ .file = w->std[fd], .rights = rights, .inheriting = fd == 3 ? RIGHTS_ALL : 0,
+    *f = (wasi_fd){ .file = w->std[fd],
+                    .rights = rights,
+                    .inheriting = fd == 3 ? RIGHTS_ALL : 0,
                     .preopen = fd == 3 };
 }
 
@@ -129,7 +131,9 @@ bool wasi_fd_next(const wasi *w, uint32_t *cursor, wasi_fd_info *out) {
     if (*cursor >= w->fd_count) return false;
     uint32_t fd = (*cursor)++;
     const wasi_fd *f = &w->fds[fd];
-    *out = (wasi_fd_info){ .fd = fd, .kind = vfs_file_kind(f->file), .offset = f->offset,
+    *out = (wasi_fd_info){ .fd = fd,
+                           .kind = vfs_file_kind(f->file),
+                           .offset = f->offset,
                            .initial = fd < STD_COUNT && f->file == w->std[fd] };
     return true;
 }

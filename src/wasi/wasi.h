@@ -16,15 +16,15 @@ extern const door wasi_doors[];
 extern const size_t wasi_door_count;
 
 typedef struct wasi_options {
-    vfs *files;            /* borrowed, must outlive the context; fd 3 is its "/", and fds 0 to 2
-                            * are its /dev/stdin, /dev/stdout, /dev/stderr */
-    clock_source clock;    /* zeroed: clock_system */
-    random_source random;  /* zeroed: random_system */
+    vfs *files;           /* borrowed, must outlive the context; fd 3 is its "/", and fds 0 to 2
+                           * are its /dev/stdin, /dev/stdout, /dev/stderr */
+    clock_source clock;   /* zeroed: clock_system */
+    random_source random; /* zeroed: random_system */
     /* ns of CPU time that the guest used, for the process and thread clocks; NULL: of the calling
      * thread. */
     uint64_t (*cpu_time)(void *ctx);
     void *cpu_time_ctx;
-    uint32_t max_fds;      /* descriptors at a time, at least 4; 0: 256 */
+    uint32_t max_fds; /* descriptors at a time, at least 4; 0: 256 */
 } wasi_options;
 
 /* A context with fds 0 to 3 open, no arguments and an empty environment. BRU_ENOMEM, BRU_EINVAL:
@@ -65,7 +65,7 @@ enum {
 };
 
 typedef struct wasi_wait_info {
-    unsigned reasons; /* 0: the context is not parked */
+    unsigned reasons;  /* 0: the context is not parked */
     uint64_t deadline; /* ns on the context's monotonic clock; UINT64_MAX if WASI_WAIT_TIME is not
                         * among the reasons */
 } wasi_wait_info;
@@ -82,10 +82,10 @@ void wasi_forget_wait(wasi *w);
 /* ---- After DOOR_STOP ----------------------------------------------------------------------- */
 
 typedef enum wasi_stop_cause {
-    WASI_RUNNING = 0,    /* not stopped */
-    WASI_STOP_EXIT,      /* proc_exit: `code` */
-    WASI_STOP_SIGNAL,    /* proc_raise: `code` is WASI's number of the signal, 6 is ABRT */
-    WASI_STOP_OUTPUT     /* the sink's limit was reached and it says to stop */
+    WASI_RUNNING = 0, /* not stopped */
+    WASI_STOP_EXIT,   /* proc_exit: `code` */
+    WASI_STOP_SIGNAL, /* proc_raise: `code` is WASI's number of the signal, 6 is ABRT */
+    WASI_STOP_OUTPUT  /* the sink's limit was reached and it says to stop */
 } wasi_stop_cause;
 
 typedef struct wasi_stop_info {
@@ -101,7 +101,7 @@ typedef struct wasi_fd_info {
     uint32_t fd;
     vfs_kind kind;
     uint64_t offset;
-    bool initial;  /* one of fds 0 to 3, and still what wasi_new opened there */
+    bool initial; /* one of fds 0 to 3, and still what wasi_new opened there */
 } wasi_fd_info;
 
 /* Goes through the open descriptors in order: start with `*cursor` 0. False at the end. An image

@@ -22,7 +22,9 @@ wasi_err times_get(uint64_t atime, uint64_t mtime, uint32_t flags, vfs_times *ou
     if (flags & ~(uint32_t)FST_ALL) return VFS_EINVAL;
     if ((flags & FST_ATIM && flags & FST_ATIM_NOW) || (flags & FST_MTIM && flags & FST_MTIM_NOW))
         return VFS_EINVAL;
-    *out = (vfs_times){ .atime = atime, .mtime = mtime, .set_atime = (flags & FST_ATIM) != 0,
+    *out = (vfs_times){ .atime = atime,
+                        .mtime = mtime,
+                        .set_atime = (flags & FST_ATIM) != 0,
                         .set_mtime = (flags & FST_MTIM) != 0,
                         .atime_now = (flags & FST_ATIM_NOW) != 0,
                         .mtime_now = (flags & FST_MTIM_NOW) != 0 };

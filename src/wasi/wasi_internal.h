@@ -114,21 +114,27 @@ enum { WASI_FUNCTIONS(WASI_NUMBER) WASI_FN_COUNT, WASI_FN_NONE = WASI_FN_COUNT }
 
 /* ---- The context ---- */
 
-enum { FDFLAG_APPEND = 1, FDFLAG_DSYNC = 2, FDFLAG_NONBLOCK = 4, FDFLAG_RSYNC = 8,
-       FDFLAG_SYNC = 16, FDFLAGS_ALL = 31 };
+enum {
+    FDFLAG_APPEND = 1,
+    FDFLAG_DSYNC = 2,
+    FDFLAG_NONBLOCK = 4,
+    FDFLAG_RSYNC = 8,
+    FDFLAG_SYNC = 16,
+    FDFLAGS_ALL = 31
+};
 
 #define STD_COUNT 4u /* stdin, stdout, stderr, "/" */
 
 typedef struct wasi_fd {
-    vfs_file *file;   /* NULL: not open. Owned unless it is one of wasi.std */
+    vfs_file *file; /* NULL: not open. Owned unless it is one of wasi.std */
     uint64_t offset;
     uint64_t rights, inheriting;
-    uint16_t flags;   /* FDFLAG_* */
+    uint16_t flags; /* FDFLAG_* */
     bool preopen;
 } wasi_fd;
 
 typedef struct wasi_strings {
-    char *bytes;      /* NUL after each */
+    char *bytes; /* NUL after each */
     uint32_t len, count;
 } wasi_strings;
 
@@ -139,16 +145,16 @@ struct wasi {
     uint64_t (*cpu_time)(void *ctx);
     void *cpu_time_ctx;
     wasi_fd *fds;
-    uint32_t fd_count, max_fds;  /* places in the table, and what it may grow to */
-    vfs_file *std[STD_COUNT];    /* open from birth to death, so that reset allocates nothing */
-    bool touched;                /* a descriptor changed since reset */
+    uint32_t fd_count, max_fds; /* places in the table, and what it may grow to */
+    vfs_file *std[STD_COUNT];   /* open from birth to death, so that reset allocates nothing */
+    bool touched;               /* a descriptor changed since reset */
     wasi_strings args, env;
-    unsigned parked;             /* WASI_FN_* of the call that waits, or WASI_FN_NONE */
-    bool interrupted;            /* it shall not wait on */
+    unsigned parked;  /* WASI_FN_* of the call that waits, or WASI_FN_NONE */
+    bool interrupted; /* it shall not wait on */
     wasi_wait_info wait;
-    struct {                     /* what a parked call has to remember */
-        uint64_t done;           /* bytes written */
-        bool timed;              /* the two below are set */
+    struct {                      /* what a parked call has to remember */
+        uint64_t done;            /* bytes written */
+        bool timed;               /* the two below are set */
         uint64_t monotonic, wall; /* when it began */
     } op;
     wasi_stop_info stop;
@@ -169,8 +175,14 @@ wasi_err wait_for(wasi *w, unsigned reasons, uint64_t deadline);
 void filestat_put(uint8_t *p, const vfs_stat *st);
 wasi_err times_get(uint64_t atime, uint64_t mtime, uint32_t flags, vfs_times *out);
 
-static inline void put16(uint8_t *p, uint16_t v) { memcpy(p, &v, sizeof v); }
-static inline void put32(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
-static inline void put64(uint8_t *p, uint64_t v) { memcpy(p, &v, sizeof v); }
+static inline void put16(uint8_t *p, uint16_t v) {
+    memcpy(p, &v, sizeof v);
+}
+static inline void put32(uint8_t *p, uint32_t v) {
+    memcpy(p, &v, sizeof v);
+}
+static inline void put64(uint8_t *p, uint64_t v) {
+    memcpy(p, &v, sizeof v);
+}
 
 #endif

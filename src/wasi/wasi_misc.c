@@ -6,8 +6,14 @@
 #define RANDOM_MAX (16u << 20) /* bytes in one call */
 
 enum { CLOCK_WALL = 0, CLOCK_MONO = 1, CLOCK_PROCESS = 2, CLOCK_THREAD = 3 };
-enum { SIGNAL_NONE = 0, SIGNAL_CHLD = 16, SIGNAL_CONT = 17, SIGNAL_URG = 22, SIGNAL_WINCH = 27,
-       SIGNAL_LAST = 30 };
+enum {
+    SIGNAL_NONE = 0,
+    SIGNAL_CHLD = 16,
+    SIGNAL_CONT = 17,
+    SIGNAL_URG = 22,
+    SIGNAL_WINCH = 27,
+    SIGNAL_LAST = 30
+};
 
 /* ---- Arguments and environment ---- */
 
@@ -61,9 +67,7 @@ wasi_err wasi_clock_time_get(wasi *w, gmem m, const uint64_t *a) {
     case CLOCK_WALL: now = w->clock.wall(w->clock.ctx); break;
     case CLOCK_MONO: now = w->clock.monotonic(w->clock.ctx); break;
     case CLOCK_PROCESS:
-    case CLOCK_THREAD:
-        now = w->cpu_time ? w->cpu_time(w->cpu_time_ctx) : clock_thread_cpu();
-        break;
+    case CLOCK_THREAD: now = w->cpu_time ? w->cpu_time(w->cpu_time_ctx) : clock_thread_cpu(); break;
     default: return VFS_EINVAL;
     }
     return gmem_put64(m, (uint32_t)a[2], now) ? VFS_OK : W_EFAULT;

@@ -81,16 +81,18 @@ wasi_err wasi_path_link(wasi *w, gmem m, const uint64_t *a) {
     wasi_err e = target_get(w, m, a[0], RIGHT_PATH_LINK_SOURCE, a[2], a[3], &from);
     if (!e) e = target_get(w, m, a[4], RIGHT_PATH_LINK_TARGET, a[5], a[6], &to);
     if (!e) e = follow_get(a[1], &follow);
-    return e ? e : on_path(w, vfs_link(w->files, from.f->file, from.path, from.len, follow,
-                                       to.f->file, to.path, to.len));
+    return e ? e
+             : on_path(w, vfs_link(w->files, from.f->file, from.path, from.len, follow, to.f->file,
+                                   to.path, to.len));
 }
 
 wasi_err wasi_path_rename(wasi *w, gmem m, const uint64_t *a) {
     target from, to;
     wasi_err e = target_get(w, m, a[0], RIGHT_PATH_RENAME_SOURCE, a[1], a[2], &from);
     if (!e) e = target_get(w, m, a[3], RIGHT_PATH_RENAME_TARGET, a[4], a[5], &to);
-    return e ? e : on_path(w, vfs_rename(w->files, from.f->file, from.path, from.len, to.f->file,
-                                         to.path, to.len));
+    return e ? e
+             : on_path(w, vfs_rename(w->files, from.f->file, from.path, from.len, to.f->file,
+                                     to.path, to.len));
 }
 
 wasi_err wasi_path_symlink(wasi *w, gmem m, const uint64_t *a) {
@@ -120,7 +122,7 @@ wasi_err wasi_path_readlink(wasi *w, gmem m, const uint64_t *a) {
 
 /* ---- Opening ---- */
 
-#define RIGHTS_TO_READ  (RIGHT_FD_READ | RIGHT_FD_READDIR)
+#define RIGHTS_TO_READ (RIGHT_FD_READ | RIGHT_FD_READDIR)
 #define RIGHTS_TO_WRITE                                                                            \
     (RIGHT_FD_DATASYNC | RIGHT_FD_WRITE | RIGHT_FD_ALLOCATE | RIGHT_FD_FILESTAT_SET_SIZE)
 
@@ -157,11 +159,12 @@ wasi_err wasi_path_open(wasi *w, gmem m, const uint64_t *a) {
     if (e) return e;
     t.f = &w->fds[a[0]]; /* the table may have moved */
     vfs_file *file = NULL;
-    e = on_path(w, vfs_open(w->files, t.f->file, t.path, t.len, open_flags(follow, a[4], a[5]),
-                            &file));
+    e = on_path(
+        w, vfs_open(w->files, t.f->file, t.path, t.len, open_flags(follow, a[4], a[5]), &file));
     if (e) return e;
     bool folder = vfs_file_kind(file) == VFS_DIR;
-    w->fds[number] = (wasi_fd){ .file = file, .flags = (uint16_t)a[7],
+    w->fds[number] = (wasi_fd){ .file = file,
+                                .flags = (uint16_t)a[7],
                                 .rights = a[5] & (folder ? RIGHTS_FOLDER : RIGHTS_FILE),
                                 .inheriting = folder ? a[6] & RIGHTS_ALL : 0 };
     w->touched = true;

@@ -110,8 +110,8 @@ wasi_err wasi_poll_oneoff(wasi *w, gmem m, const uint64_t *a) {
     uint32_t ready = 0;
     for (uint64_t i = 0; i < count; i++) {
         subscription s = subscription_get(in + i * SUBSCRIPTION);
-        outcome o = s.tag == TAG_CLOCK ? look_at_clock(w, &s, now, &wait)
-                                       : look_at_fd(w, &s, &wait);
+        outcome o =
+            s.tag == TAG_CLOCK ? look_at_clock(w, &s, now, &wait) : look_at_fd(w, &s, &wait);
         if (o.ready) event_put(out + (size_t)ready++ * EVENT, &s, &o);
     }
     if (ready == 0 && w->interrupted) return W_EINTR;

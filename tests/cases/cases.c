@@ -1,16 +1,14 @@
-/* Runs case scripts: cases IMAGE FILE... [-k WORD]. Every case gets a fresh session; after it, whatever
- * it did, the session must be usable again (as it is, or after a reset), a fresh one must be untouched,
- * and the process must be as it was.
+/* Runs case scripts: cases IMAGE FILE... [-k WORD]. Every case gets a fresh session; after it,
+ * whatever it did, the session must be usable again (as it is, or after a reset), a fresh one must
+ * be untouched, and the process must be as it was.
  *
  * Options of a session       timeout 300ms, cpu 1s, grace 1ms, memory 64M, output 1M, output-stops,
  *                            files 1M, env KEY=VALUE, stream
- * Of a run                   input TEXT, argv WORDS, name TEXT, module, display, program, reset, reset-files,
- *                            source previous-output (run what the run before printed)
- * Expectations               reason WORDS (one of them; default: completed), exit N, alive yes|no,
- *                            type WORDS, message TEXT, traceback TEXT, detail TEXT (each: contained),
- *                            traceback-lacks TEXT,
- *                            stdout LINE and stderr LINE (all lines, in order; on stderr those before
- *                            the traceback, which must come last), stdout-has TEXT,
+ * Of a run                   input TEXT, argv WORDS, name TEXT, module, display, program, reset,
+ * reset-files, source previous-output (run what the run before printed) Expectations reason WORDS
+ * (one of them; default: completed), exit N, alive yes|no, type WORDS, message TEXT, traceback
+ * TEXT, detail TEXT (each: contained), traceback-lacks TEXT, stdout LINE and stderr LINE (all
+ * lines, in order; on stderr those before the traceback, which must come last), stdout-has TEXT,
  *                            stderr-has TEXT, stdout-any, stderr-any,
  *                            event STREAM TEXT (all of them; neighbours of one stream are merged),
  *                            host-memory 160M (peak growth), idle (what took its time, waited),
@@ -180,8 +178,10 @@ static void run_it(bru_session *s, const run *r, const text *previous, outcome *
     uint64_t before = host_resident();
     bru_status st = run_get(r, "stream") ? bru_session_start(s, source, len, &o, &err)
                                          : bru_session_run(s, source, len, &o, &out->result, &err);
-    if (st) wrong(r, "did not run: %s", err.message);
-    else if (!out->result) out->result = follow(s, r, &out->events, &out->event_count);
+    if (st)
+        wrong(r, "did not run: %s", err.message);
+    else if (!out->result)
+        out->result = follow(s, r, &out->events, &out->event_count);
     uint64_t peak = host_peak();
     out->growth = peak > before ? peak - before : 0;
     free(in.data);
@@ -290,7 +290,8 @@ static void check_stream(const run *r, const outcome *o, bru_text which, const c
     snprintf(has, sizeof has, "%s-has", name);
     snprintf(any, sizeof any, "%s-any", name);
     check_contained(r, has, have, len, 0);
-    if (!run_get(r, has) && !run_get(r, any) && !run_get(r, "stream")) check_lines(r, name, have, len);
+    if (!run_get(r, has) && !run_get(r, any) && !run_get(r, "stream"))
+        check_lines(r, name, have, len);
 }
 
 static void check(const run *r, const outcome *o) {
@@ -332,7 +333,9 @@ static int answers(bru_session *s, const run *r, const char *when) {
                       "still here");
     if (!good) {
         wrong(r, "%s, print() fails: %s", when,
-              st ? err.message : result ? bru_result_text(result, BRU_TEXT_TRACEBACK, NULL) : "");
+              st       ? err.message
+              : result ? bru_result_text(result, BRU_TEXT_TRACEBACK, NULL)
+                       : "");
     }
     bru_result_free(result);
     free(events.data);
@@ -343,8 +346,10 @@ static int answers(bru_session *s, const run *r, const char *when) {
 static void check_after(bru_image *image, bru_session *s, const run *r, int alive) {
     bru_error err;
     if (alive && !run_get(r, "wrecked")) answers(s, r, "in the same session");
-    if (bru_session_reset(s, BRU_RESET_FILES, &err)) wrong(r, "no reset: %s", err.message);
-    else answers(s, r, "after a reset");
+    if (bru_session_reset(s, BRU_RESET_FILES, &err))
+        wrong(r, "no reset: %s", err.message);
+    else
+        answers(s, r, "after a reset");
     bru_session *fresh = session_for(image, r);
     if (fresh) answers(fresh, r, "in a fresh session");
     bru_session_free(fresh);

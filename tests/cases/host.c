@@ -85,7 +85,8 @@ const char *host_difference(const host_state *before, const host_state *after) {
     if (before->umask != after->umask) return "the umask";
     if (before->env_count != after->env_count) return "the environment";
     if (before->nice != after->nice) return "the priority";
-    if (memcmp(before->handlers, after->handlers, sizeof before->handlers)) return "signal handlers";
+    if (memcmp(before->handlers, after->handlers, sizeof before->handlers))
+        return "signal handlers";
     if (before->pending != after->pending) return "pending signals";
     if (before->descriptors != after->descriptors) return "the number of open descriptors";
     return NULL;

@@ -7,7 +7,8 @@
  *     import sys; sys.exit(5)
  *     #-- and again                       a further run in the same session
  *
- * Session options are read from a case's first run, expectations from each. cases.c has the words. */
+ * Session options are read from a case's first run, expectations from each. cases.c has the words.
+ */
 #ifndef BRU_TESTS_CASES_SCRIPT_H
 #define BRU_TESTS_CASES_SCRIPT_H
 

@@ -19,7 +19,7 @@ static bru_error err;
 /* What the doors know: the context of table 0. */
 typedef struct world {
     instance *i;
-    int waits;       /* how often the wait door parks before it answers 7 */
+    int waits; /* how often the wait door parks before it answers 7 */
     int exit_code;
     unsigned echoes;
     uint64_t (*on_echo)(struct world *w, gmem mem, uint64_t value); /* or NULL */
@@ -91,8 +91,7 @@ static uint64_t more_context = 100;
 /* A new instance from the wasm file, at rest; `w` becomes its world. Ends the program if not. */
 static inline instance *test_instance(world *w, size_t stack) {
     guest_link *l = test_link();
-    instance_options opt = { .size = sizeof opt, .stack_size = stack,
-                             .ctx = { w, &more_context } };
+    instance_options opt = { .size = sizeof opt, .stack_size = stack, .ctx = { w, &more_context } };
     instance *i = NULL;
     if (!l || instance_new(l, NULL, NULL, 0, &opt, &i, &err) != BRU_OK) {
         fprintf(stderr, "no instance: %s\n", err.message);

@@ -1,5 +1,5 @@
-/* Living with the embedder's signal handlers. Each body runs in a process of its own, since handlers
- * are the process's. */
+/* Living with the embedder's signal handlers. Each body runs in a process of its own, since
+ * handlers are the process's. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -49,7 +49,8 @@ static void trap_once(instance *i) {
     CHECK_EQ(instance_reset(i, &err), BRU_OK);
 }
 
-/* ---- Faults that are not the guest's ----------------------------------------------------------- */
+/* ---- Faults that are not the guest's -----------------------------------------------------------
+ */
 
 static void host_fault_with_handler(void) {
     signal(SIGSEGV, embedder);
@@ -80,8 +81,10 @@ TEST(a_fault_of_the_host_without_handler_kills_as_ever) {
 
 static uint64_t bad_door(world *w, gmem mem, uint64_t value) {
     (void)w;
-    if (value == 1) mem.base[mem.size + 10] = 1; /* a host bug must not pass for a trap */
-    else *nowhere() = 1;
+    if (value == 1)
+        mem.base[mem.size + 10] = 1; /* a host bug must not pass for a trap */
+    else
+        *nowhere() = 1;
     return 0;
 }
 
@@ -121,7 +124,8 @@ TEST(a_fault_signal_that_was_sent_and_ignored_stays_so) {
     CHECK_EQ(exited(in_child(ignored_signal)), 0);
 }
 
-/* ---- The embedder's handlers during guest code -------------------------------------------------- */
+/* ---- The embedder's handlers during guest code --------------------------------------------------
+ */
 
 static volatile sig_atomic_t ticks, unfinished;
 
@@ -206,7 +210,8 @@ TEST(a_stop_leaves_the_signal_mask_as_it_was) {
     CHECK_EQ(exited(in_child(mask_is_kept)), 0);
 }
 
-/* ---- The stop signal --------------------------------------------------------------------------- */
+/* ---- The stop signal ---------------------------------------------------------------------------
+ */
 
 static void taken_signal(void) {
     signal(SIGRTMAX - 2, embedder);
@@ -242,7 +247,8 @@ TEST(the_stop_signal_can_be_chosen) {
     CHECK_EQ(exited(in_child(chosen_signal)), 0);
 }
 
-/* ---- Files that are cut short ------------------------------------------------------------------- */
+/* ---- Files that are cut short -------------------------------------------------------------------
+ */
 
 static void lost_image(void) {
     char path[] = "/tmp/brumate-test-XXXXXX";

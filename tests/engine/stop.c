@@ -170,12 +170,13 @@ TEST(stores_outside_of_memory_or_unaligned_are_skipped) {
     instance *i = test_instance(&w, 0);
     engine_limits limits = in_ms(2);
     limits.grace = 1000 * MS;
-    limits.soft_deadline = (engine_soft){ ENGINE_STORES, { { 2 * 65536, 1, false },
-                                                           { UINT32_MAX - 3, 1, true },
-                                                           { 2 * 65536 - 2, 1, false },
-                                                           { 65, 1, false },
-                                                           { 68, 12, false },
-                                                           { 64, 1, true } } };
+    limits.soft_deadline = (engine_soft){ ENGINE_STORES,
+                                          { { 2 * 65536, 1, false },
+                                            { UINT32_MAX - 3, 1, true },
+                                            { 2 * 65536 - 2, 1, false },
+                                            { 65, 1, false },
+                                            { 68, 12, false },
+                                            { 64, 1, true } } };
     engine_report r = call(i, "spin_until_told", ":i", 0, 0, &limits);
     CHECK_EQ(r.outcome, ENGINE_RETURNED);
     CHECK_EQ(r.value, 12);
@@ -272,7 +273,8 @@ TEST(a_wish_waits_for_the_next_call_unless_it_is_cleared) {
     instance_free(i);
 }
 
-/* ---- Nesting, forking ------------------------------------------------------------------------- */
+/* ---- Nesting, forking -------------------------------------------------------------------------
+ */
 
 static uint64_t run_inner(world *w, gmem mem, uint64_t value) {
     (void)mem;

@@ -40,8 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (data[1] & 1) a %= 8, b %= MEMORY, c %= MEMORY;
         uint64_t args[] = { a, b, c }, result = 0;
         unsigned which = data[0] % 4;
-        if (which == 3) embedder(&s, data[1]); /* not soft_ack: there is no instance */
-        else own->doors[which].fn(&s, (gmem){ memory, MEMORY }, args, &result);
+        if (which == 3)
+            embedder(&s, data[1]); /* not soft_ack: there is no instance */
+        else
+            own->doors[which].fn(&s, (gmem){ memory, MEMORY }, args, &result);
         memcpy(memory + b % (MEMORY - 12), data + 2, 12);
         if (s.calls.open > CALLS_OPEN_MAX || s.calls.bytes > CALLS_BYTES_MAX) abort();
     }

@@ -2,10 +2,10 @@
  * folder, and for each file its bytes. Forks and saved copies must equal the model as well. */
 #include "recount.h"
 
-#define NAMES  6u
-#define FILES  24u
-#define LONG   40000u /* bytes of a file */
-#define OPEN   3u
+#define NAMES 6u
+#define FILES 24u
+#define LONG  40000u /* bytes of a file */
+#define OPEN  3u
 
 typedef struct model_file {
     uint32_t size;
@@ -13,13 +13,13 @@ typedef struct model_file {
 } model_file;
 
 typedef struct model {
-    int file[NAMES];          /* index of the file by that name, -1 */
+    int file[NAMES]; /* index of the file by that name, -1 */
     unsigned made;
-    model_file files[FILES];  /* never used again, so that open ones stay */
+    model_file files[FILES]; /* never used again, so that open ones stay */
 } model;
 
-static const char *const names[NAMES] = { "/data/a", "/data/bb", "/data/ccc", "/data/d",
-                                          "/data/e", "/data/f" };
+static const char *const names[NAMES] = { "/data/a", "/data/bb", "/data/ccc",
+                                          "/data/d", "/data/e",  "/data/f" };
 
 typedef struct state {
     vfs_fs *tree;
@@ -60,9 +60,12 @@ static void step_open(state *s, input *in) {
     bool there = s->m.file[name] >= 0;
     if (!there && s->m.made == FILES) return;
     vfs_err e = opening(s, name, flags, &s->open[slot]);
-    if (!there && !(how & 1)) MUST(e == VFS_ENOENT);
-    else if (there && (how & 3) == 3) MUST(e == VFS_EEXIST);
-    else MUST(e == VFS_OK);
+    if (!there && !(how & 1))
+        MUST(e == VFS_ENOENT);
+    else if (there && (how & 3) == 3)
+        MUST(e == VFS_EEXIST);
+    else
+        MUST(e == VFS_OK);
     if (e) return;
     if (!there) s->m.file[name] = (int)s->m.made++;
     s->opened[slot] = s->m.file[name];
@@ -167,13 +170,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(vfs_new(s.tree, NULL, NULL, NULL, &s.v, NULL) == BRU_OK);
     for (int n = 0; in.left > 0 && n < 300; n++) {
         uint32_t what = take(&in, 1) % 32;
-        if (what < 8) step_open(&s, &in);
-        else if (what < 14) step_write(&s, &in, false);
-        else if (what < 17) step_write(&s, &in, true);
-        else if (what < 21) step_resize(&s, &in, false);
-        else if (what < 23) step_resize(&s, &in, true);
-        else if (what < 30) step_names(&s, &in, what % 3);
-        else step_move_on(&s, what == 30);
+        if (what < 8)
+            step_open(&s, &in);
+        else if (what < 14)
+            step_write(&s, &in, false);
+        else if (what < 17)
+            step_write(&s, &in, true);
+        else if (what < 21)
+            step_resize(&s, &in, false);
+        else if (what < 23)
+            step_resize(&s, &in, true);
+        else if (what < 30)
+            step_names(&s, &in, what % 3);
+        else
+            step_move_on(&s, what == 30);
     }
     equals(&s);
     for (unsigned i = 0; i < OPEN; i++)

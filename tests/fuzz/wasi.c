@@ -16,10 +16,11 @@ static char secret[32]; /* a new one for each input: a fuzzer learns what it is 
 static buf archive;
 
 static const char *const paths[] = {
-    "data/a", "data/b", "data/d", "data/d/x", "data/l", "tmp", "lib/mod.py", "lib/pkg/x", "mnt/f",
-    "mnt/d/g", "mnt/out/secret", "mnt/abs", "mnt/new", "dev/null", "..", "a/../data/./a/",
+    "data/a",     "data/b",    "data/d", "data/d/x",       "data/l",         "tmp",
+    "lib/mod.py", "lib/pkg/x", "mnt/f",  "mnt/d/g",        "mnt/out/secret", "mnt/abs",
+    "mnt/new",    "dev/null",  "..",     "a/../data/./a/",
 };
-#define PATHS (sizeof paths / sizeof *paths)
+#define PATHS      (sizeof paths / sizeof *paths)
 #define PATH_AT(i) (256u + (uint32_t)(i) * 32u)
 
 static bru_status to_buf(void *ctx, const void *bytes, size_t len, bru_error *err) {
@@ -132,21 +133,52 @@ static void host_refresh(vfs_fs *host) {
 static const struct {
     const char *name, *kinds;
 } kinds[] = {
-    { "args_get", "pp" }, { "args_sizes_get", "pp" }, { "environ_get", "pp" },
-    { "environ_sizes_get", "pp" }, { "clock_res_get", "fp" }, { "clock_time_get", "ftp" },
-    { "fd_advise", "doof" }, { "fd_allocate", "doo" }, { "fd_close", "d" }, { "fd_datasync", "d" },
-    { "fd_fdstat_get", "dp" }, { "fd_fdstat_set_flags", "df" }, { "fd_fdstat_set_rights", "drr" },
-    { "fd_filestat_get", "dp" }, { "fd_filestat_set_size", "do" },
-    { "fd_filestat_set_times", "dttf" }, { "fd_pread", "dvcop" }, { "fd_prestat_get", "Dp" },
-    { "fd_prestat_dir_name", "Dpf" }, { "fd_pwrite", "dvcop" }, { "fd_read", "dvcp" },
-    { "fd_readdir", "Dpnfp" }, { "fd_renumber", "dd" }, { "fd_seek", "dofp" }, { "fd_sync", "d" },
-    { "fd_tell", "dp" }, { "fd_write", "dvcp" }, { "path_create_directory", "Dsl" },
-    { "path_filestat_get", "DLslp" }, { "path_filestat_set_times", "DLslttf" },
-    { "path_link", "DLslDsl" }, { "path_open", "DLslOrrFp" }, { "path_readlink", "Dslpnp" },
-    { "path_remove_directory", "Dsl" }, { "path_rename", "DslDsl" }, { "path_symlink", "slDsl" },
-    { "path_unlink_file", "Dsl" }, { "poll_oneoff", "ppcp" }, { "proc_exit", "f" },
-    { "proc_raise", "f" }, { "sched_yield", "" }, { "random_get", "pn" }, { "sock_accept", "dfp" },
-    { "sock_recv", "dvcfpp" }, { "sock_send", "dvcfp" }, { "sock_shutdown", "df" },
+    { "args_get", "pp" },
+    { "args_sizes_get", "pp" },
+    { "environ_get", "pp" },
+    { "environ_sizes_get", "pp" },
+    { "clock_res_get", "fp" },
+    { "clock_time_get", "ftp" },
+    { "fd_advise", "doof" },
+    { "fd_allocate", "doo" },
+    { "fd_close", "d" },
+    { "fd_datasync", "d" },
+    { "fd_fdstat_get", "dp" },
+    { "fd_fdstat_set_flags", "df" },
+    { "fd_fdstat_set_rights", "drr" },
+    { "fd_filestat_get", "dp" },
+    { "fd_filestat_set_size", "do" },
+    { "fd_filestat_set_times", "dttf" },
+    { "fd_pread", "dvcop" },
+    { "fd_prestat_get", "Dp" },
+    { "fd_prestat_dir_name", "Dpf" },
+    { "fd_pwrite", "dvcop" },
+    { "fd_read", "dvcp" },
+    { "fd_readdir", "Dpnfp" },
+    { "fd_renumber", "dd" },
+    { "fd_seek", "dofp" },
+    { "fd_sync", "d" },
+    { "fd_tell", "dp" },
+    { "fd_write", "dvcp" },
+    { "path_create_directory", "Dsl" },
+    { "path_filestat_get", "DLslp" },
+    { "path_filestat_set_times", "DLslttf" },
+    { "path_link", "DLslDsl" },
+    { "path_open", "DLslOrrFp" },
+    { "path_readlink", "Dslpnp" },
+    { "path_remove_directory", "Dsl" },
+    { "path_rename", "DslDsl" },
+    { "path_symlink", "slDsl" },
+    { "path_unlink_file", "Dsl" },
+    { "poll_oneoff", "ppcp" },
+    { "proc_exit", "f" },
+    { "proc_raise", "f" },
+    { "sched_yield", "" },
+    { "random_get", "pn" },
+    { "sock_accept", "dfp" },
+    { "sock_recv", "dvcfpp" },
+    { "sock_send", "dvcfp" },
+    { "sock_shutdown", "df" },
 };
 
 #define IOVS_AT 2048u
@@ -155,8 +187,8 @@ static const struct {
 static uint64_t argument(input *in_, char kind, bool wide, uint64_t *len) {
     uint32_t how = take(in_, 1), pick = how >> 4;
     if ((how & 15) == 15) {
-        static const uint64_t odd[] = { UINT64_MAX, INT64_MAX, 1ull << 63, UINT32_MAX, MEMORY - 1,
-                                        MEMORY, 1ull << 31, 0xFFFFFFF0 };
+        static const uint64_t odd[] = { UINT64_MAX, INT64_MAX, 1ull << 63, UINT32_MAX,
+                                        MEMORY - 1, MEMORY,    1ull << 31, 0xFFFFFFF0 };
         uint64_t v = pick < 8 ? odd[pick] : take(in_, pick & 1 ? 4 : 2);
         return wide ? v : (uint32_t)v;
     }
@@ -181,8 +213,8 @@ static uint64_t argument(input *in_, char kind, bool wide, uint64_t *len) {
 
 /* Some files that are open from the beginning, and lists of buffers. */
 static void begin(wasi *w, uint8_t *memory) {
-    static const uint32_t iovs[] = { 8192, 300, 9000, 0, 10000, 5000, 4096, 1, 20000, 40,
-                                     8192, 60, 30000, 9000, 100, 7 };
+    static const uint32_t iovs[] = { 8192,  300, 9000, 0,  10000, 5000, 4096, 1,
+                                     20000, 40,  8192, 60, 30000, 9000, 100,  7 };
     static const struct {
         size_t path;
         uint64_t oflags, rights;
@@ -195,8 +227,15 @@ static void begin(wasi *w, uint8_t *memory) {
             wasi_doors[i].fn(w, m, make, &result);
     for (size_t i = 0; i < wasi_door_count; i++)
         for (size_t f = 0; f < 3 && strcmp(wasi_doors[i].name, "path_open") == 0; f++) {
-            uint64_t args[] = { 3, 1, PATH_AT(files[f].path), strlen(paths[files[f].path]),
-                                files[f].oflags, files[f].rights, (1u << 30) - 1, 0, 4096 };
+            uint64_t args[] = { 3,
+                                1,
+                                PATH_AT(files[f].path),
+                                strlen(paths[files[f].path]),
+                                files[f].oflags,
+                                files[f].rights,
+                                (1u << 30) - 1,
+                                0,
+                                4096 };
             wasi_doors[i].fn(w, m, args, &result);
         }
 }
@@ -240,10 +279,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < MEMORY - 4096 && size; i++) memory[4096 + i] = data[i % size];
     uint32_t how = take(&in_, 1);
     memtree_options tree_opt = { .max_bytes = 1 << 18, .max_entries = 60 };
-    sink_options sink_opt = { .mode = how & 1 ? SINK_STREAM : SINK_COLLECT, .limit = 5000,
-                              .stop = how & 2, .merge = how & 4 ? 100 : 0 };
-    hostfs_options host_opt = { .writable = how & 8, .max_open = 6, .max_write = 10000,
-                                .by_parts = how & 16 };
+    sink_options sink_opt = { .mode = how & 1 ? SINK_STREAM : SINK_COLLECT,
+                              .limit = 5000,
+                              .stop = how & 2,
+                              .merge = how & 4 ? 100 : 0 };
+    hostfs_options host_opt = {
+        .writable = how & 8, .max_open = 6, .max_write = 10000, .by_parts = how & 16
+    };
     vfs_fs *tree = NULL, *lib = NULL, *host = NULL;
     sink *out = NULL;
     source *src = NULL;

@@ -118,7 +118,9 @@ TEST(an_image_with_a_flipped_byte_anywhere_is_refused_by_name) {
     off_t len = lseek(fd, 0, SEEK_END);
     REQUIRE(len > FORMAT_PAGE);
     for (int i = 0; i < 32; i++) {
-        off_t at = i < 8 ? i * 500 : FORMAT_PAGE + (off_t)((uint64_t)(len - FORMAT_PAGE) * (unsigned)(i - 8) / 24);
+        off_t at =
+            i < 8 ? i * 500
+                  : FORMAT_PAGE + (off_t)((uint64_t)(len - FORMAT_PAGE) * (unsigned)(i - 8) / 24);
         uint8_t was, now;
         bru_error err;
         REQUIRE(pread(fd, &was, 1, at) == 1);
@@ -150,8 +152,10 @@ static const struct {
     const char *path;
     bru_status want;
 } wrong_paths[] = {
-    { "/nonexistent/core.bru", BRU_ENOENT }, { "/dev/null", BRU_EFORMAT },
-    { "/tmp", BRU_EFORMAT },                 { "/proc/self/exe", BRU_EFORMAT },
+    { "/nonexistent/core.bru", BRU_ENOENT },
+    { "/dev/null", BRU_EFORMAT },
+    { "/tmp", BRU_EFORMAT },
+    { "/proc/self/exe", BRU_EFORMAT },
 };
 
 TEST(what_is_no_image_is_told_in_one_line) {

@@ -84,7 +84,7 @@ static const struct {
     slot_mode mode;
     unsigned writes;
 } resets[] = {
-    { SLOT_SCAN, 0 },    { SLOT_SCAN, 1 },     { SLOT_SCAN, 300 },    { SLOT_SCAN, 5000 },
+    { SLOT_SCAN, 0 },    { SLOT_SCAN, 1 },      { SLOT_SCAN, 300 },     { SLOT_SCAN, 5000 },
     { SLOT_PAGEMAP, 0 }, { SLOT_PAGEMAP, 300 }, { SLOT_PAGEMAP, 5000 }, { SLOT_DISCARD, 300 },
 };
 
@@ -197,8 +197,8 @@ TEST(a_reset_is_right_in_the_child_of_a_fork_and_in_the_parent) {
     pid_t child = fork();
     if (child == 0) {
         scribble(s, 333);
-        bool fine = slot_reset(s, &err) == BRU_OK &&
-                    memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
+        bool fine =
+            slot_reset(s, &err) == BRU_OK && memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         scribble(s, 10);
         fine = fine && slot_measure(s).written > 0 && slot_reset(s, &err) == BRU_OK &&
                memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
@@ -265,7 +265,10 @@ TEST(an_image_file_that_was_cut_short_is_an_error_and_no_crash) {
 
 static const struct {
     uint64_t offset, len;
-} bad_ranges[] = { { 0, 0 }, { 0, 4096 }, { 100, SLOT_PAGE }, { 0, SLOT_MEMORY_MAX + SLOT_PAGE },
+} bad_ranges[] = { { 0, 0 },
+                   { 0, 4096 },
+                   { 100, SLOT_PAGE },
+                   { 0, SLOT_MEMORY_MAX + SLOT_PAGE },
                    { UINT64_MAX - 4095, SLOT_PAGE } };
 
 TEST(images_of_impossible_sizes_are_refused) {

@@ -30,7 +30,7 @@ static door_fn door_named(const char *name) {
 static uint8_t memory[4096];
 
 static door_next through(bru_session *s, const char *name, uint64_t a, uint64_t b, uint64_t c,
-                      uint32_t *result) {
+                         uint32_t *result) {
     uint64_t args[] = { a, b, c }, value = 0;
     door_next next = door_named(name)(s, (gmem){ memory, sizeof memory }, args, &value);
     *result = (uint32_t)value;
@@ -48,11 +48,16 @@ static uint32_t message(uint32_t id, uint32_t name_len, const char *rest) {
 static const struct {
     uint64_t kind, at, len;
 } refused_posts[] = {
-    { AGENT_POST_RESULT, 4096, 1 },         { AGENT_POST_RESULT, 0, 4097 },
-    { AGENT_POST_RESULT, 0xFFFFFFFF, 2 },   { AGENT_POST_REPLY, 1, 0xFFFFFFFF },
-    { AGENT_POST_CALL, 0, 0 },              { AGENT_POST_CALL, 0, 7 },
-    { AGENT_POST_CALL, 4090, 8 },           { AGENT_POST_DROP, 0, 3 },
-    { 0, 0, 8 },                            { 99, 0, 8 },
+    { AGENT_POST_RESULT, 4096, 1 },
+    { AGENT_POST_RESULT, 0, 4097 },
+    { AGENT_POST_RESULT, 0xFFFFFFFF, 2 },
+    { AGENT_POST_REPLY, 1, 0xFFFFFFFF },
+    { AGENT_POST_CALL, 0, 0 },
+    { AGENT_POST_CALL, 0, 7 },
+    { AGENT_POST_CALL, 4090, 8 },
+    { AGENT_POST_DROP, 0, 3 },
+    { 0, 0, 8 },
+    { 99, 0, 8 },
     { 0xFFFFFFFF, 0, 8 },
 };
 

@@ -91,7 +91,7 @@ static void check_words(char (*words)[WORD]) {
 }
 
 TEST(a_thousand_instances_on_two_threads_share_nothing) {
-    char(*words)[WORD] = calloc(INSTANCES, WORD);
+    char (*words)[WORD] = calloc(INSTANCES, WORD);
     lot lots[2] = { { words, 0, 2, 0 }, { words, 1, 2, 0 } };
     pthread_t threads[2];
     REQUIRE(words);
@@ -123,7 +123,7 @@ static void *run_shared_lot(void *arg) {
 }
 
 TEST(a_thousand_runs_of_one_sandbox_on_two_threads_share_nothing) {
-    char(*words)[WORD] = calloc(INSTANCES, WORD);
+    char (*words)[WORD] = calloc(INSTANCES, WORD);
     bru_sandbox *sandbox;
     REQUIRE(words);
     REQUIRE(bru_sandbox_new(image, NULL, &sandbox, NULL) == BRU_OK);

@@ -53,7 +53,8 @@ static const struct {
     { "import os; os._exit(9)", BRU_REASON_EXITED, 9, false, "" },
     { "import os; os.abort()", BRU_REASON_CRASHED, 122, false, "" },
     { "raise KeyboardInterrupt", BRU_REASON_EXCEPTION, 1, true, "KeyboardInterrupt" },
-    { "x = []\nwhile 1: x.append(bytes(10**6))", BRU_REASON_MEMORY_LIMIT, 125, true, "MemoryError" },
+    { "x = []\nwhile 1: x.append(bytes(10**6))", BRU_REASON_MEMORY_LIMIT, 125, true,
+      "MemoryError" },
     { "raise MemoryError", BRU_REASON_EXCEPTION, 1, true, "MemoryError" },
 };
 
@@ -184,7 +185,8 @@ TEST(output_beyond_the_limit_is_cut_and_counted_or_stops_the_run) {
     bru_session_free(s);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------ */
+/* ---- Events ------------------------------------------------------------------------------------
+ */
 
 static void start(bru_session *s, const char *src) {
     CHECK_EQ(bru_session_start(s, src, strlen(src), NULL, NULL), BRU_OK);
@@ -406,7 +408,8 @@ TEST(an_interrupt_while_nothing_runs_is_no_interrupt) {
     bru_session_free(s);
 }
 
-/* ---- Arguments and failures -------------------------------------------------------------------- */
+/* ---- Arguments and failures --------------------------------------------------------------------
+ */
 
 TEST(mounts_show_host_folders_and_nothing_above_them) {
     char folder[] = "/tmp/brumate-test-XXXXXX", path[64];
@@ -435,8 +438,9 @@ TEST(the_guest_sees_the_environment_it_was_given_and_no_other) {
     o.env_count = 2;
     setenv("BRUMATE_TEST_SECRET", "s", 1);
     bru_session *s = session_with(&o);
-    CHECK_RUN(s, "import os; print(os.environ['A'], os.environ['B'], "
-                 "'BRUMATE_TEST_SECRET' in os.environ)",
+    CHECK_RUN(s,
+              "import os; print(os.environ['A'], os.environ['B'], "
+              "'BRUMATE_TEST_SECRET' in os.environ)",
               "1 two words False\n");
     bru_session_free(s);
 }
@@ -528,8 +532,7 @@ TEST(calls_survive_each_failed_allocation) {
         bru_status st = bru_session_start(s, src, sizeof src - 1, NULL, NULL);
         while (!st && e.kind != BRU_EVENT_DONE) {
             st = bru_session_next(s, &e, NULL);
-            if (!st && e.kind == BRU_EVENT_CALL)
-                st = bru_session_reply(s, e.id, 1, "y", 1, NULL);
+            if (!st && e.kind == BRU_EVENT_CALL) st = bru_session_reply(s, e.id, 1, "y", 1, NULL);
             if (e.kind == BRU_EVENT_WAIT) break;
         }
         if (!st && e.kind == BRU_EVENT_DONE) bru_result_free(e.result);
@@ -537,16 +540,16 @@ TEST(calls_survive_each_failed_allocation) {
     }
 }
 
-/* ---- A prompt ------------------------------------------------------------------------------------ */
+/* ---- A prompt
+ * ------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *src;
     bru_completeness want;
 } statements[] = {
-    { "1 + 1", BRU_COMPLETE },           { "if x:", BRU_INCOMPLETE },
-    { "if x:\n  1\n", BRU_COMPLETE },    { "f(", BRU_INCOMPLETE },
-    { "'''a", BRU_INCOMPLETE },          { "1 +", BRU_SYNTAX_ERROR },
-    { "await f()", BRU_COMPLETE },       { "", BRU_COMPLETE },
+    { "1 + 1", BRU_COMPLETE },     { "if x:", BRU_INCOMPLETE }, { "if x:\n  1\n", BRU_COMPLETE },
+    { "f(", BRU_INCOMPLETE },      { "'''a", BRU_INCOMPLETE },  { "1 +", BRU_SYNTAX_ERROR },
+    { "await f()", BRU_COMPLETE }, { "", BRU_COMPLETE },
 };
 
 TEST(a_prompt_learns_whether_a_statement_is_whole) {

@@ -52,8 +52,9 @@ static void host_teardown(void) {
 }
 
 static bool mount_in(world *w, bool writable, uint64_t max_write) {
-    hostfs_options opt = { .writable = writable, .max_open = 8, .max_write = max_write,
-                           .by_parts = by_parts };
+    hostfs_options opt = {
+        .writable = writable, .max_open = 8, .max_write = max_write, .by_parts = by_parts
+    };
     vfs_fs *fs = NULL;
     bru_status st = world_open(w, NULL);
     if (!st) st = hostfs_open(in, &opt, &fs, NULL);
@@ -84,31 +85,53 @@ TEST_BOTH(nothing_leads_out_of_a_host_folder) {
     static const struct {
         const char *target, *path;
     } planted[] = {
-        { "/etc/passwd", "in/abs" },   { "../out/secret", "in/rel" }, { "../../..", "in/up" },
-        { "..", "in/dotdot" },         { "../out", "in/dir/../outdir" },
-        { "dir/../../out/secret", "in/sly" }, { "loop", "in/loop" }, { "rel", "in/chain" },
-        { "/proc/self/root", "in/magic" },    { "/proc/self/cwd/out", "in/cwd" },
-        { "dir/deep", "in/good" },     { "../file", "in/dir/back" },  { "dir", "in/gooddir" },
+        { "/etc/passwd", "in/abs" },
+        { "../out/secret", "in/rel" },
+        { "../../..", "in/up" },
+        { "..", "in/dotdot" },
+        { "../out", "in/dir/../outdir" },
+        { "dir/../../out/secret", "in/sly" },
+        { "loop", "in/loop" },
+        { "rel", "in/chain" },
+        { "/proc/self/root", "in/magic" },
+        { "/proc/self/cwd/out", "in/cwd" },
+        { "dir/deep", "in/good" },
+        { "../file", "in/dir/back" },
+        { "dir", "in/gooddir" },
         { "./dir/./../file", "in/winding" },
     };
     static const struct {
         const char *path;
         vfs_err want;
     } opens[] = {
-        { "/mnt/abs", VFS_ENOTCAPABLE },        { "/mnt/abs/", VFS_ENOTCAPABLE },
-        { "/mnt/rel", VFS_ENOTCAPABLE },        { "/mnt/rel/", VFS_ENOTCAPABLE },
-        { "/mnt/up", VFS_ENOTCAPABLE },         { "/mnt/up/etc/passwd", VFS_ENOTCAPABLE },
-        { "/mnt/dotdot/out/secret", VFS_ENOTCAPABLE }, { "/mnt/outdir/secret", VFS_ENOTCAPABLE },
-        { "/mnt/sly", VFS_ENOTCAPABLE },        { "/mnt/loop", VFS_ELOOP },
-        { "/mnt/chain", VFS_ENOTCAPABLE },      { "/mnt/magic", VFS_ENOTCAPABLE },
-        { "/mnt/magic/etc/passwd", VFS_ENOTCAPABLE }, { "/mnt/cwd/secret", VFS_ENOTCAPABLE },
-        { "/mnt/../out/secret", VFS_ENOENT },   { "/mnt/dir/../../out/secret", VFS_ENOENT },
-        { "/mnt/..", VFS_OK },                  { "/mnt/good", VFS_OK },
-        { "/mnt/good/", VFS_ENOTDIR },          { "/mnt/dir/back", VFS_OK },
-        { "/mnt/gooddir/deep", VFS_OK },        { "/mnt/gooddir/back", VFS_OK },
-        { "/mnt/winding", VFS_OK },             { "/mnt/dir/..", VFS_OK },
-        { "/mnt/none", VFS_ENOENT },            { "/data/to_mnt/file", VFS_OK },
-        { "/data/to_mnt/rel", VFS_ENOTCAPABLE }, { "/data/past/tmp", VFS_OK },
+        { "/mnt/abs", VFS_ENOTCAPABLE },
+        { "/mnt/abs/", VFS_ENOTCAPABLE },
+        { "/mnt/rel", VFS_ENOTCAPABLE },
+        { "/mnt/rel/", VFS_ENOTCAPABLE },
+        { "/mnt/up", VFS_ENOTCAPABLE },
+        { "/mnt/up/etc/passwd", VFS_ENOTCAPABLE },
+        { "/mnt/dotdot/out/secret", VFS_ENOTCAPABLE },
+        { "/mnt/outdir/secret", VFS_ENOTCAPABLE },
+        { "/mnt/sly", VFS_ENOTCAPABLE },
+        { "/mnt/loop", VFS_ELOOP },
+        { "/mnt/chain", VFS_ENOTCAPABLE },
+        { "/mnt/magic", VFS_ENOTCAPABLE },
+        { "/mnt/magic/etc/passwd", VFS_ENOTCAPABLE },
+        { "/mnt/cwd/secret", VFS_ENOTCAPABLE },
+        { "/mnt/../out/secret", VFS_ENOENT },
+        { "/mnt/dir/../../out/secret", VFS_ENOENT },
+        { "/mnt/..", VFS_OK },
+        { "/mnt/good", VFS_OK },
+        { "/mnt/good/", VFS_ENOTDIR },
+        { "/mnt/dir/back", VFS_OK },
+        { "/mnt/gooddir/deep", VFS_OK },
+        { "/mnt/gooddir/back", VFS_OK },
+        { "/mnt/winding", VFS_OK },
+        { "/mnt/dir/..", VFS_OK },
+        { "/mnt/none", VFS_ENOENT },
+        { "/data/to_mnt/file", VFS_OK },
+        { "/data/to_mnt/rel", VFS_ENOTCAPABLE },
+        { "/data/past/tmp", VFS_OK },
     };
     world w;
     REQUIRE(host_setup());

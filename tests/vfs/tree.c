@@ -450,10 +450,12 @@ TEST(devices_do_what_their_names_say) {
         size_t read;
         vfs_err write;
     } rows[] = {
-        { "/dev/null", VFS_OK, VFS_OK, 0, VFS_OK },   { "/dev/zero", VFS_OK, VFS_OK, 8, VFS_OK },
+        { "/dev/null", VFS_OK, VFS_OK, 0, VFS_OK },
+        { "/dev/zero", VFS_OK, VFS_OK, 8, VFS_OK },
         { "/dev/full", VFS_OK, VFS_OK, 8, VFS_ENOSPC },
         { "/dev/random", VFS_OK, VFS_OK, 8, VFS_OK },
-        { "/dev/urandom", VFS_OK, VFS_OK, 8, VFS_OK }, { "/dev/stdin", VFS_OK, VFS_EACCES, 0, 0 },
+        { "/dev/urandom", VFS_OK, VFS_OK, 8, VFS_OK },
+        { "/dev/stdin", VFS_OK, VFS_EACCES, 0, 0 },
         { "/dev/stdout", VFS_EACCES, VFS_OK, 0, VFS_OK },
         { "/dev/stderr", VFS_EACCES, VFS_OK, 0, VFS_OK },
     };

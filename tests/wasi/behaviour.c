@@ -65,10 +65,19 @@ TEST(files_are_read_written_and_sought) {
         int want;
         uint64_t at;
     } seeks[] = {
-        { 0, 1, OK, 11 },          { -5, 2, OK, 6 },       { 1, 1, OK, 7 },  { 2, 0, OK, 2 },
-        { -1, 0, EINVAL_, 0 },     { -3, 1, EINVAL_, 0 },  { -12, 2, EINVAL_, 0 },
-        { INT64_MAX, 1, EINVAL_, 0 }, { INT64_MIN, 2, EINVAL_, 0 }, { 0, 3, EINVAL_, 0 },
-        { 0, 255, EINVAL_, 0 },    { INT64_MAX, 0, OK, INT64_MAX }, { 6, 0, OK, 6 },
+        { 0, 1, OK, 11 },
+        { -5, 2, OK, 6 },
+        { 1, 1, OK, 7 },
+        { 2, 0, OK, 2 },
+        { -1, 0, EINVAL_, 0 },
+        { -3, 1, EINVAL_, 0 },
+        { -12, 2, EINVAL_, 0 },
+        { INT64_MAX, 1, EINVAL_, 0 },
+        { INT64_MIN, 2, EINVAL_, 0 },
+        { 0, 3, EINVAL_, 0 },
+        { 0, 255, EINVAL_, 0 },
+        { INT64_MAX, 0, OK, INT64_MAX },
+        { 6, 0, OK, 6 },
     };
     EACH(s, seeks) {
         CHECK_EQ(call(&g, "fd_seek", fd, (uint64_t)s->delta, s->whence, RESULT), s->want);

@@ -127,8 +127,7 @@ TEST(every_function_refuses_a_bad_descriptor) {
     static const uint64_t bad[] = { 6, 31, 32, 255, 0x7FFFFFFF, 0xFFFFFFFF };
     for (size_t i = 0; i < ROWS; i++)
         for (size_t k = 0; every[i].kinds[k]; k++)
-            if (strchr("df", every[i].kinds[k]))
-                EACH(b, bad) expect(i, (int)k, *b, EBADF_);
+            if (strchr("df", every[i].kinds[k])) EACH(b, bad) expect(i, (int)k, *b, EBADF_);
 }
 
 TEST(every_function_by_path_refuses_a_file_as_a_folder) {
@@ -161,30 +160,41 @@ TEST(lengths_and_counts_out_of_the_memory_are_refused) {
         const char *name;
         int at, want;
     } lengths[] = {
-        { "fd_prestat_dir_name", 2, EFAULT_ }, { "fd_readdir", 2, EFAULT_ },
-        { "path_create_directory", 2, EFAULT_ }, { "path_filestat_get", 3, EFAULT_ },
-        { "path_filestat_set_times", 3, EFAULT_ }, { "path_link", 3, EFAULT_ },
-        { "path_link", 6, EFAULT_ }, { "path_open", 3, EFAULT_ }, { "path_readlink", 2, EFAULT_ },
-        { "path_readlink", 4, EFAULT_ }, { "path_remove_directory", 2, EFAULT_ },
-        { "path_rename", 2, EFAULT_ }, { "path_rename", 5, EFAULT_ },
-        { "path_symlink", 1, EFAULT_ }, { "path_symlink", 4, EFAULT_ },
-        { "path_unlink_file", 2, EFAULT_ }, { "random_get", 1, EFAULT_ },
-        { "fd_read", 2, EINVAL_ }, { "fd_write", 2, EINVAL_ }, { "fd_pread", 2, EINVAL_ },
-        { "fd_pwrite", 2, EINVAL_ }, { "poll_oneoff", 2, EINVAL_ },
+        { "fd_prestat_dir_name", 2, EFAULT_ },
+        { "fd_readdir", 2, EFAULT_ },
+        { "path_create_directory", 2, EFAULT_ },
+        { "path_filestat_get", 3, EFAULT_ },
+        { "path_filestat_set_times", 3, EFAULT_ },
+        { "path_link", 3, EFAULT_ },
+        { "path_link", 6, EFAULT_ },
+        { "path_open", 3, EFAULT_ },
+        { "path_readlink", 2, EFAULT_ },
+        { "path_readlink", 4, EFAULT_ },
+        { "path_remove_directory", 2, EFAULT_ },
+        { "path_rename", 2, EFAULT_ },
+        { "path_rename", 5, EFAULT_ },
+        { "path_symlink", 1, EFAULT_ },
+        { "path_symlink", 4, EFAULT_ },
+        { "path_unlink_file", 2, EFAULT_ },
+        { "random_get", 1, EFAULT_ },
+        { "fd_read", 2, EINVAL_ },
+        { "fd_write", 2, EINVAL_ },
+        { "fd_pread", 2, EINVAL_ },
+        { "fd_pwrite", 2, EINVAL_ },
+        { "poll_oneoff", 2, EINVAL_ },
     };
     static const uint64_t values[] = { MEMORY + 1, 0x20000000, 0x80000000, 0xFFFFFFFF };
     EACH(l, lengths)
-        for (size_t i = 0; i < ROWS; i++)
-            if (strcmp(every[i].name, l->name) == 0)
-                EACH(v, values) expect(i, l->at, *v, l->want);
+    for (size_t i = 0; i < ROWS; i++)
+        if (strcmp(every[i].name, l->name) == 0) EACH(v, values) expect(i, l->at, *v, l->want);
 }
 
 TEST(no_number_in_any_place_breaks_anything) {
-    static const uint64_t values[] = { 0, 1, 2, 3, 4, 5, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
-                                       MEMORY - 1, MEMORY, INT64_MAX, 1ull << 63, UINT64_MAX };
+    static const uint64_t values[] = { 0,      1,          2,          3,          4,
+                                       5,      0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, MEMORY - 1,
+                                       MEMORY, INT64_MAX,  1ull << 63, UINT64_MAX };
     for (size_t i = 0; i < ROWS; i++)
-        for (size_t k = 0; every[i].kinds[k]; k++)
-            EACH(v, values) {
+        for (size_t k = 0; every[i].kinds[k]; k++) EACH(v, values) {
                 bool wide = wasi_doors[i].type[k] == 'I';
                 int e = run(i, (int)k, wide ? *v : (uint32_t)*v);
                 CHECK(e >= 0 && (e <= 76 || e == PARKED || e == STOPPED));
@@ -196,38 +206,56 @@ static const struct {
     const char *name;
     unsigned right;
 } needs[] = {
-    { "fd_datasync", 0 },  { "fd_read", 1 },      { "fd_pread", 1 },       { "fd_seek", 2 },
-    { "fd_fdstat_set_flags", 3 }, { "fd_sync", 4 }, { "fd_tell", 5 },      { "fd_write", 6 },
-    { "fd_pwrite", 6 },    { "fd_advise", 7 },    { "fd_allocate", 8 },
-    { "path_create_directory", 9 }, { "path_link", 11 }, { "path_link", 12 }, { "path_open", 13 },
-    { "fd_readdir", 14 },  { "path_readlink", 15 }, { "path_rename", 16 }, { "path_rename", 17 },
-    { "path_filestat_get", 18 }, { "path_filestat_set_times", 20 }, { "fd_filestat_get", 21 },
-    { "fd_filestat_set_size", 22 }, { "fd_filestat_set_times", 23 }, { "path_symlink", 24 },
-    { "path_remove_directory", 25 }, { "path_unlink_file", 26 },
+    { "fd_datasync", 0 },
+    { "fd_read", 1 },
+    { "fd_pread", 1 },
+    { "fd_seek", 2 },
+    { "fd_fdstat_set_flags", 3 },
+    { "fd_sync", 4 },
+    { "fd_tell", 5 },
+    { "fd_write", 6 },
+    { "fd_pwrite", 6 },
+    { "fd_advise", 7 },
+    { "fd_allocate", 8 },
+    { "path_create_directory", 9 },
+    { "path_link", 11 },
+    { "path_link", 12 },
+    { "path_open", 13 },
+    { "fd_readdir", 14 },
+    { "path_readlink", 15 },
+    { "path_rename", 16 },
+    { "path_rename", 17 },
+    { "path_filestat_get", 18 },
+    { "path_filestat_set_times", 20 },
+    { "fd_filestat_get", 21 },
+    { "fd_filestat_set_size", 22 },
+    { "fd_filestat_set_times", 23 },
+    { "path_symlink", 24 },
+    { "path_remove_directory", 25 },
+    { "path_unlink_file", 26 },
 };
 
 TEST(a_right_that_was_given_up_is_gone) {
     EACH(n, needs)
-        for (size_t i = 0; i < ROWS; i++) {
-            if (strcmp(every[i].name, n->name) != 0) continue;
-            guest g;
-            if (!furnish(&g)) continue;
-            for (uint32_t fd = 3; fd < 6; fd++) { /* wherever the call goes */
-                CHECK_EQ(call(&g, "fd_fdstat_get", fd, RESULT), OK);
-                uint64_t base = get64(&g, RESULT + 8), inheriting = get64(&g, RESULT + 16);
-                uint64_t less = base & ~(1ull << n->right);
-                CHECK_EQ(call(&g, "fd_fdstat_set_rights", fd, less, inheriting), OK);
-                if (less != base)
-                    CHECK_EQ(call(&g, "fd_fdstat_set_rights", fd, base, inheriting), ENOTCAPABLE_);
-            }
-            CHECK_EQ(call_with(&g, n->name, every[i].args), ENOTCAPABLE_);
-            guest_close(&g);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(every[i].name, n->name) != 0) continue;
+        guest g;
+        if (!furnish(&g)) continue;
+        for (uint32_t fd = 3; fd < 6; fd++) { /* wherever the call goes */
+            CHECK_EQ(call(&g, "fd_fdstat_get", fd, RESULT), OK);
+            uint64_t base = get64(&g, RESULT + 8), inheriting = get64(&g, RESULT + 16);
+            uint64_t less = base & ~(1ull << n->right);
+            CHECK_EQ(call(&g, "fd_fdstat_set_rights", fd, less, inheriting), OK);
+            if (less != base)
+                CHECK_EQ(call(&g, "fd_fdstat_set_rights", fd, base, inheriting), ENOTCAPABLE_);
         }
+        CHECK_EQ(call_with(&g, n->name, every[i].args), ENOTCAPABLE_);
+        guest_close(&g);
+    }
 }
 
 TEST(every_function_survives_each_failed_allocation) {
-    for (size_t i = 0; i < ROWS; i++)
-        FAULT_SWEEP {
+    for (size_t i = 0; i < ROWS; i++) FAULT_SWEEP {
             guest g;
             if (furnish(&g)) {
                 int e = call_with(&g, every[i].name, every[i].args);

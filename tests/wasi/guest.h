@@ -8,13 +8,40 @@
 #define MEMORY 262144u
 
 /* Where things lie in the guest's memory. */
-enum { PATH = 0x1000, PATH2 = 0x3000, IOVS = 0x5000, DATA = 0x6000, RESULT = 0x8000,
-       BIG = 0x10000 };
+enum {
+    PATH = 0x1000,
+    PATH2 = 0x3000,
+    IOVS = 0x5000,
+    DATA = 0x6000,
+    RESULT = 0x8000,
+    BIG = 0x10000
+};
 
-enum { OK = 0, EACCES_ = 2, EAGAIN_ = 6, EBADF_ = 8, EEXIST_ = 20, EFAULT_ = 21, EINTR_ = 27,
-       EINVAL_ = 28, EISDIR_ = 31, ELOOP_ = 32, EMFILE_ = 33, ENAMETOOLONG_ = 37, ENOENT_ = 44,
-       ENOSPC_ = 51, ENOTDIR_ = 54, ENOTEMPTY_ = 55, ENOTSOCK_ = 57, ENOTSUP_ = 58, EROFS_ = 69,
-       ESPIPE_ = 70, ENOTCAPABLE_ = 76, PARKED = 1000, STOPPED = 1001 };
+enum {
+    OK = 0,
+    EACCES_ = 2,
+    EAGAIN_ = 6,
+    EBADF_ = 8,
+    EEXIST_ = 20,
+    EFAULT_ = 21,
+    EINTR_ = 27,
+    EINVAL_ = 28,
+    EISDIR_ = 31,
+    ELOOP_ = 32,
+    EMFILE_ = 33,
+    ENAMETOOLONG_ = 37,
+    ENOENT_ = 44,
+    ENOSPC_ = 51,
+    ENOTDIR_ = 54,
+    ENOTEMPTY_ = 55,
+    ENOTSOCK_ = 57,
+    ENOTSUP_ = 58,
+    EROFS_ = 69,
+    ESPIPE_ = 70,
+    ENOTCAPABLE_ = 76,
+    PARKED = 1000,
+    STOPPED = 1001
+};
 
 typedef struct guest {
     vfs_fs *tree;

@@ -60,10 +60,14 @@ TEST(deadlines_of_every_clock_are_reckoned_on_the_monotonic_one) {
         int want;
         uint64_t deadline;
     } rows[] = {
-        { 0, 100, false, PARKED, 5100 },         { 0, 1000100, true, PARKED, 5100 },
-        { 0, 999999, true, OK, 0 },              { 0, 1000000, true, OK, 0 },
-        { 1, 5500, true, PARKED, 5500 },         { 1, 5000, true, OK, 0 },
-        { 1, 0, false, OK, 0 },                  { 1, UINT64_MAX, false, PARKED, UINT64_MAX },
+        { 0, 100, false, PARKED, 5100 },
+        { 0, 1000100, true, PARKED, 5100 },
+        { 0, 999999, true, OK, 0 },
+        { 0, 1000000, true, OK, 0 },
+        { 1, 5500, true, PARKED, 5500 },
+        { 1, 5000, true, OK, 0 },
+        { 1, 0, false, OK, 0 },
+        { 1, UINT64_MAX, false, PARKED, UINT64_MAX },
         { 1, UINT64_MAX - 5000, false, PARKED, UINT64_MAX },
         { 0, UINT64_MAX, true, PARKED, UINT64_MAX - 1000000 + 5000 },
     };
@@ -290,10 +294,14 @@ static vfs_err served_read(vfs_fs *fs, void *file, uint64_t at, void *out, size_
 }
 
 TEST(a_file_system_of_the_embedder_may_let_the_guest_wait) {
-    static const vfs_ops ops = { .name = "served", .destroy = served_destroy,
-                                 .root = served_root, .lookup = served_lookup,
-                                 .stat = served_stat, .open = served_open,
-                                 .close = served_close, .read = served_read };
+    static const vfs_ops ops = { .name = "served",
+                                 .destroy = served_destroy,
+                                 .root = served_root,
+                                 .lookup = served_lookup,
+                                 .stat = served_stat,
+                                 .open = served_open,
+                                 .close = served_close,
+                                 .read = served_read };
     guest g;
     served s = { .ready = false };
     uint32_t fd = 0;
