@@ -247,8 +247,7 @@ void engine_interrupt(instance *i, uint64_t grace);
 void engine_interrupt_clear(instance *i);
 
 /* From a door of the running instance: a soft stop has reached it, and the guest asks for time to
- * clean up. Once per call, the end is put off to `extension` ns from now; answers whether it was.
- */
+ * clean up. Once per call, the end is put off to `extension` ns from now; answers whether so. */
 bool engine_soft_ack(instance *i, uint64_t extension);
 
 /* The real-time signal that stops runaway calls; 0 = the first one from SIGRTMAX - 2 down that

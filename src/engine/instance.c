@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Linear memory -----------------------------------------------------------------------------
- */
+/* ---- Linear memory --------------------------------------------------------------------------- */
 
 /* Grows to `bytes`, which the caller has checked against the limit. */
 bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err) {
@@ -17,8 +16,7 @@ bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err) {
     return BRU_OK;
 }
 
-/* ---- Globals -----------------------------------------------------------------------------------
- */
+/* ---- Globals --------------------------------------------------------------------------------- */
 
 /* A format byte, then each global in the order of the wasm file: size (1), length of the name (2,
  * little-endian), name, value. */
@@ -78,8 +76,7 @@ bru_status instance_globals_set(instance *i, const void *globals, size_t len, br
     return globals_read(i->d, globals, len, i->at.instance, err);
 }
 
-/* ---- Life --------------------------------------------------------------------------------------
- */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 /* A new instance structure; linear memory is there already. */
 static void attach(instance *i) {
@@ -183,8 +180,7 @@ bru_status instance_reset(instance *i, bru_error *err) {
     return st ? st : begin(i, err);
 }
 
-/* ---- Looking and setting ------------------------------------------------------------------------
- */
+/* ---- Looking and setting --------------------------------------------------------------------- */
 
 instance_state instance_state_of(const instance *i) {
     instance_state state = (instance_state)atomic_load_explicit(&i->state, memory_order_acquire);

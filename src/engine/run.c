@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-/* ---- Guest's side and host's side -------------------------------------------------------------
- */
+/* ---- Guest's side and host's side ------------------------------------------------------------ */
 
 /* Reads below the stack pointer: what we need of the guest's stack must be there before the
  * thread counts as being in host code, where a fault on the guard would be taken for the host's. */
@@ -46,8 +45,7 @@ static inline void on_host_stack(instance *i, void (*fn)(void *), void *arg) {
     fiber_in_guest(&i->fiber);
 }
 
-/* ---- What the guest calls ---------------------------------------------------------------------
- */
+/* ---- What the guest calls -------------------------------------------------------------------- */
 
 typedef struct door_call {
     instance *i;
@@ -133,8 +131,7 @@ _Static_assert((int)GUEST_TRAP_OOB == (int)ENGINE_TRAP_OOB &&
                    (int)GUEST_TRAP_OTHER == (int)ENGINE_TRAP_OTHER,
                "the guest's traps are the first of ours");
 
-/* ---- Entering ---------------------------------------------------------------------------------
- */
+/* ---- Entering -------------------------------------------------------------------------------- */
 
 /* The first function on the instance's stack. */
 static NOT_CHECKED void guest_main(void *arg) {

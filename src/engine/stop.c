@@ -216,8 +216,7 @@ bool stop_arm(thread_state *t) {
     return done;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void run_clear(run *r, const engine_limits *limits) {
     for (cause c = 0; c < CAUSES; c++) {
@@ -286,8 +285,7 @@ bool engine_soft_ack(instance *i, uint64_t extension) {
     return true;
 }
 
-/* ---- Closing memory, forking ------------------------------------------------------------------
- */
+/* ---- Closing memory, forking ----------------------------------------------------------------- */
 
 void stop_guard(instance *i) {
     if (i->run.guarded || i->memory_size == 0) return;

@@ -357,8 +357,7 @@ static bru_status run_guest(bru_session *s, bru_error *err) {
     return BRU_OK;
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------------
- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* When the resting guest wants to be woken, as it says in its memory. */
 static uint64_t rest_wake_at(const bru_session *s) {
@@ -410,8 +409,7 @@ static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru
     return run_guest(s, err);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static bool hand_out(bru_session *s, bru_event *event) {
     sink_piece piece;

@@ -192,8 +192,7 @@ TEST(the_function_table_is_shared_and_cannot_be_written) {
     instance_free(i);
 }
 
-/* ---- Costs and failures -----------------------------------------------------------------------
- */
+/* ---- Costs and failures ---------------------------------------------------------------------- */
 
 static unsigned entries(const char *path, bool folder) {
     unsigned n = 0;

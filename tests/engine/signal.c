@@ -49,8 +49,7 @@ static void trap_once(instance *i) {
     CHECK_EQ(instance_reset(i, &err), BRU_OK);
 }
 
-/* ---- Faults that are not the guest's -----------------------------------------------------------
- */
+/* ---- Faults that are not the guest's --------------------------------------------------------- */
 
 static void host_fault_with_handler(void) {
     signal(SIGSEGV, embedder);
@@ -124,8 +123,7 @@ TEST(a_fault_signal_that_was_sent_and_ignored_stays_so) {
     CHECK_EQ(exited(in_child(ignored_signal)), 0);
 }
 
-/* ---- The embedder's handlers during guest code --------------------------------------------------
- */
+/* ---- The embedder's handlers during guest code ----------------------------------------------- */
 
 static volatile sig_atomic_t ticks, unfinished;
 
@@ -210,8 +208,7 @@ TEST(a_stop_leaves_the_signal_mask_as_it_was) {
     CHECK_EQ(exited(in_child(mask_is_kept)), 0);
 }
 
-/* ---- The stop signal ---------------------------------------------------------------------------
- */
+/* ---- The stop signal ------------------------------------------------------------------------- */
 
 static void taken_signal(void) {
     signal(SIGRTMAX - 2, embedder);
@@ -247,8 +244,7 @@ TEST(the_stop_signal_can_be_chosen) {
     CHECK_EQ(exited(in_child(chosen_signal)), 0);
 }
 
-/* ---- Files that are cut short -------------------------------------------------------------------
- */
+/* ---- Files that are cut short ---------------------------------------------------------------- */
 
 static void lost_image(void) {
     char path[] = "/tmp/brumate-test-XXXXXX";

@@ -273,8 +273,7 @@ TEST(a_wish_waits_for_the_next_call_unless_it_is_cleared) {
     instance_free(i);
 }
 
-/* ---- Nesting, forking -------------------------------------------------------------------------
- */
+/* ---- Nesting, forking ------------------------------------------------------------------------ */
 
 static uint64_t run_inner(world *w, gmem mem, uint64_t value) {
     (void)mem;

@@ -185,8 +185,7 @@ TEST(output_beyond_the_limit_is_cut_and_counted_or_stops_the_run) {
     bru_session_free(s);
 }
 
-/* ---- Events ------------------------------------------------------------------------------------
- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void start(bru_session *s, const char *src) {
     CHECK_EQ(bru_session_start(s, src, strlen(src), NULL, NULL), BRU_OK);
@@ -408,8 +407,7 @@ TEST(an_interrupt_while_nothing_runs_is_no_interrupt) {
     bru_session_free(s);
 }
 
-/* ---- Arguments and failures --------------------------------------------------------------------
- */
+/* ---- Arguments and failures ------------------------------------------------------------------ */
 
 TEST(mounts_show_host_folders_and_nothing_above_them) {
     char folder[] = "/tmp/brumate-test-XXXXXX", path[64];
