@@ -56,7 +56,7 @@ host: $(B)/brumate  ## build the host: library, command, tests
 image: $(B)/core.bru  ## boot the guest once and freeze it: build/core.bru
 
 # The recipes decide by content; the stamp is touched only when a result is another one.
-$(B)/.guest: FORCE
+$(B)/.guest: FORCE | setup
 	@$(BUILD_PY) guest
 
 $(B)/host/build.ninja: | setup
