@@ -102,7 +102,7 @@ static bool take_volume(parser *p, char *v) {
     }
     size_t at = len;
     while (at > 0 && !(v[at - 1] == ':' && v[at] == '/' && at < len)) at--;
-    if (at < 2)
+    if (at < 2 || memchr(v + at, ':', len - at))
         return stop(p, fail("--volume: \"%s\" is not SRC:DST[:ro|:rw] with an absolute DST", v));
     v[len] = 0;
     v[at - 1] = 0;

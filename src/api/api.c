@@ -40,6 +40,12 @@ static bru_status take_options(const void *from, void *to, size_t size, bru_erro
     return BRU_OK;
 }
 
+static bru_status check_flags(unsigned flags, unsigned known, const char *of, bru_error *err) {
+    if ((flags & ~known) == 0) return BRU_OK;
+    return error_set(err, BRU_EINVAL, "flags 0x%x of %s mean nothing to this library",
+                     flags & ~known, of);
+}
+
 /* ---- Images --------------------------------------------------------------------------------- */
 
 /* Where an image is looked for if none is named: beside the library or program that this code is
@@ -75,6 +81,7 @@ bru_status bru_image_open(const char *path, const bru_image_options *options, br
     if (!out) return invalid(err, "no place to put the image");
     *out = NULL;
     bru_status st = take_options(options, &o, sizeof o, err);
+    if (!st) st = check_flags(o.flags, BRU_IMAGE_TRUSTED, "an image", err);
     if (st) return st;
     if (!path && !default_image(found, sizeof found))
         return error_set(err, BRU_ENOENT,
@@ -97,6 +104,9 @@ bru_status bru_image_build(const bru_build_options *options, const char *path, b
 /* ---- Sessions --------------------------------------------------------------------------- */
 
 static bru_status check_session_options(const bru_session_options *o, bru_error *err) {
+    bru_status flags = check_flags(o->flags, BRU_STREAM_OUTPUT | BRU_PULL_INPUT, "a session", err);
+    if (!flags) flags = check_flags(o->limits.flags, BRU_OUTPUT_STOPS, "limits", err);
+    if (flags) return flags;
     if (o->mount_count && !o->mounts) return invalid(err, "mounts are counted but not given");
     if (o->env_count && !o->env) return invalid(err, "environment is counted but not given");
     for (size_t i = 0; i < o->mount_count; i++) {
@@ -104,6 +114,8 @@ static bru_status check_session_options(const bru_session_options *o, bru_error 
         if (!m->host_path || !*m->host_path || !m->guest_path || m->guest_path[0] != '/')
             return error_set(err, BRU_EINVAL,
                              "mount %zu needs a host path, and a guest path that starts with /", i);
+        bru_status st = check_flags(m->flags, BRU_MOUNT_WRITE, "a mount", err);
+        if (st) return st;
     }
     for (size_t i = 0; i < o->env_count; i++) {
         const char *equals = o->env[i] ? strchr(o->env[i], '=') : NULL;
@@ -129,6 +141,9 @@ static bru_status check_exec(const char *src, size_t len, const bru_exec_options
     *o = (bru_exec_options)BRU_EXEC_OPTIONS_INIT;
     if (!src && len) return invalid(err, "no source");
     bru_status st = take_options(options, o, sizeof *o, err);
+    if (!st)
+        st = check_flags(o->flags, BRU_EXEC_DISPLAY | BRU_EXEC_MODULE | BRU_EXEC_PROGRAM,
+                         "an execution", err);
     if (st) return st;
     if (o->argc && !o->argv) return invalid(err, "arguments are counted but not given");
     for (size_t i = 0; i < o->argc; i++)
@@ -154,7 +169,8 @@ bru_status bru_session_start(bru_session *session, const char *src, size_t len,
 }
 
 bru_status bru_session_reset(bru_session *session, unsigned flags, bru_error *err) {
-    return session_reset(session, flags, err);
+    bru_status st = check_flags(flags, BRU_RESET_FILES, "a reset", err);
+    return st ? st : session_reset(session, flags, err);
 }
 
 bru_status bru_session_check(bru_session *session, const char *src, size_t len,

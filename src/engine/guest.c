@@ -119,7 +119,7 @@ bru_status guest_open(const char *path, guest **out, bru_error *err) {
     int n = snprintf(here, sizeof here, "%s%s", strchr(path, '/') ? "" : "./", path);
     if (n < 0 || (size_t)n >= sizeof here)
         return error_set(err, BRU_EINVAL, "the path of a guest is too long");
-    int fd = open(here, O_RDONLY | O_CLOEXEC);
+    int fd = open(here, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait */
     if (fd < 0) return error_errno(err, errno, "guest %s", path);
     struct stat s;
     bru_status st = fstat(fd, &s) ? error_errno(err, errno, "guest %s", path) : BRU_OK;

@@ -263,7 +263,10 @@ void stop_end(thread_state *t, instance *i) {
 }
 
 void engine_interrupt(instance *i, uint64_t grace) {
-    atomic_store(&i->wish, later(grace, 1));
+    unsigned long long wish = later(grace, 1), was = atomic_load(&i->wish);
+    /* A softer wish does not take a harder one back. */
+    while (was == 0 || wish < was)
+        if (atomic_compare_exchange_weak(&i->wish, &was, wish)) break;
     int runner = atomic_load(&i->runner);
     if (runner) syscall(SYS_tgkill, getpid(), runner, signals_stop_number());
 }

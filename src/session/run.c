@@ -55,8 +55,16 @@ static bru_status give_input(bru_session *s, const bru_exec_options *o, bru_erro
 static void activate(bru_session *s, bool active) {
     pthread_mutex_lock(&s->lock);
     s->active = active;
-    s->interrupted = false;
+    s->interrupted = s->interrupted_hard = false;
     engine_interrupt_clear(s->guest);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The soft interrupt was made; a hard one that came behind it is still to be met. */
+static void interrupt_met(bru_session *s) {
+    pthread_mutex_lock(&s->lock);
+    s->interrupted = s->interrupted_hard;
+    if (!s->interrupted_hard) engine_interrupt_clear(s->guest);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -290,7 +298,7 @@ static void note_soft_stop(bru_session *s, const engine_report *report) {
     s->engine.soft_deadline.count = 0;
     s->engine.soft_cpu.count = 0;
     s->engine.soft_interrupt.count = 0;
-    if (s->run.stop == STOP_INTERRUPT) activate(s, true);
+    if (s->run.stop == STOP_INTERRUPT) interrupt_met(s);
 }
 
 static void arm_cpu(bru_session *s) {
@@ -506,20 +514,33 @@ bru_status session_run_to_end(bru_session *s, const char *src, size_t len,
 
 #define ASK_TIMEOUT_NS 2000000000ull
 
+/* What the guest's own code does while it is asked (completing calls __dir__ and properties) must
+ * not end the session: what it prints is dropped, its input is at its end, its waits are cut short.
+ */
 bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes, size_t len,
                        bru_error *err) {
     if (s->phase != PHASE_IDLE) return error_set(err, BRU_ESTATE, "%s", state_text(s));
     engine_report report = { 0 };
     buf_clear(&s->reply);
+    sink_clear(s->output);
+    session_collect(s, true);
+    source_clear(s->input);
+    source_set(s->input, false);
+    session_arm_soft_stops(s);
     arm_cpu(s);
     s->engine.deadline = clock_monotonic() + ASK_TIMEOUT_NS;
     bru_status st = step(s, op, bytes, len, &report, err);
+    while (!st && report.outcome == ENGINE_PARKED) {
+        cut_wait(s);
+        st = engine_resume(s->guest, &s->engine, &report, err);
+    }
     (void)note_cpu(s);
     if (!st && (report.outcome != ENGINE_RETURNED || report.value != AGENT_REST_DONE)) {
-        /* Completing runs the guest's own code, which may never end. */
-        s->phase = PHASE_ENDED;
+        s->phase = PHASE_ENDED; /* it never came back */
         st = error_set(err, BRU_ESTATE, "the session ended while it was asked: reset it");
     }
+    sink_clear(s->output);
+    session_run_clear(s);
     if (!st && buf_append(&s->reply, "", 1) != BRU_OK)
         st = error_set(err, BRU_ENOMEM, "no memory for the answer");
     return st;

@@ -39,7 +39,9 @@ static uint64_t guest_cpu(void *ctx) {
 }
 
 bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
-    memtree_options tree = { .max_bytes = s->limits.file_bytes };
+    uint64_t bytes = s->limits.file_bytes;
+    memtree_options tree = { .max_bytes = bytes,
+                             .max_file = bytes < SESSION_FILE_MAX ? bytes : SESSION_FILE_MAX };
     sink_options streams = sink_for(s, true);
     calls_init(&s->calls);
     buf_init(&s->run.posted, SESSION_RESULT_MAX);
@@ -234,6 +236,7 @@ void bru_session_interrupt(bru_session *s, bru_interrupt how) {
     pthread_mutex_lock(&s->lock);
     if (s->active) {
         s->interrupted = true;
+        s->interrupted_hard = s->interrupted_hard || how == BRU_INTERRUPT_HARD;
         engine_interrupt(s->guest, how == BRU_INTERRUPT_SOFT ? s->limits.grace_ns : 0);
         pthread_cond_signal(&s->woken);
     }

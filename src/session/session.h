@@ -30,6 +30,8 @@ enum {
     SESSION_REPLY_MAX = 1 << 20,   /* what a prompt asked for */
     SESSION_FAILURE_MAX = 1 << 16
 };
+/* Bytes of one in-memory file, whatever the limit: its table of blocks is made in one go. */
+#define SESSION_FILE_MAX (2ull << 30)
 enum { SESSION_FILES_MIN = 16 << 10 }; /* bytes: the folders that every guest has, with room */
 
 /* The public states, and whether the guest is parked in WAITING. */
@@ -99,8 +101,9 @@ struct bru_session {
     pthread_mutex_t lock;
     pthread_cond_t woken;
     bool lock_made;
-    bool active;      /* under lock: something runs that can be interrupted */
-    bool interrupted; /* under lock: since that began */
+    bool active;           /* under lock: something runs that can be interrupted */
+    bool interrupted;      /* under lock: since that began */
+    bool interrupted_hard; /* under lock: likewise */
 };
 
 /* The session's own doors (context: bru_session *), and with WASI's the two tables every guest is

@@ -400,6 +400,37 @@ TEST(a_soft_interrupt_from_another_thread_raises_keyboard_interrupt) {
     }
 }
 
+TEST(a_soft_interrupt_does_not_take_a_hard_one_back) {
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    o.limits.grace_ns = 1000 * ms;
+    bru_session *s = session_with(&o);
+    start(s, "import time\ntry: time.sleep(10)\nexcept BaseException: print('caught')\n");
+    bru_event e = next(s);
+    REQUIRE(e.kind == BRU_EVENT_WAIT);
+    bru_session_interrupt(s, BRU_INTERRUPT_HARD);
+    bru_session_interrupt(s, BRU_INTERRUPT_SOFT);
+    e = next(s);
+    REQUIRE(e.kind == BRU_EVENT_DONE);
+    CHECK_EQ(bru_result_reason(e.result), BRU_REASON_INTERRUPTED);
+    CHECK_EQ(bru_result_session_alive(e.result), false);
+    bru_result_free(e.result);
+    bru_session_free(s);
+}
+
+TEST(flags_that_mean_nothing_are_refused) {
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    bru_exec_options x = BRU_EXEC_OPTIONS_INIT;
+    bru_session *s = NULL;
+    bru_result *r = NULL;
+    o.flags = 4;
+    CHECK_EQ(bru_session_new(the_image(), &o, &s, NULL), BRU_EINVAL);
+    s = session_with(NULL);
+    x.flags = 8;
+    CHECK_EQ(bru_session_run(s, "1", 1, &x, &r, NULL), BRU_EINVAL);
+    CHECK_EQ(bru_session_reset(s, 2, NULL), BRU_EINVAL);
+    bru_session_free(s);
+}
+
 TEST(an_interrupt_while_nothing_runs_is_no_interrupt) {
     bru_session *s = session_with(NULL);
     bru_session_interrupt(s, BRU_INTERRUPT_HARD);
@@ -570,6 +601,34 @@ TEST(a_prompt_completes_names_and_attributes) {
     CHECK_EQ(bru_session_complete(s, "math.sq", 7, &out, NULL), BRU_OK);
     CHECK(out && strstr(out, "math.sqrt"));
     bru_session_free(s);
+}
+
+/* What a completed object's __dir__ may do, without harm to the session. */
+static const char *const side_effects[] = {
+    "print('hi')",
+    "import time; time.sleep(3600)",
+    "input()",
+    "import asyncio; asyncio.run(asyncio.sleep(3600))",
+};
+
+TEST(completing_runs_the_guests_own_code_and_keeps_the_session) {
+    EACH(effect, side_effects) {
+        bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+        o.flags = BRU_STREAM_OUTPUT | BRU_PULL_INPUT;
+        bru_session *s = session_with(&o);
+        char src[300];
+        const char *out = NULL;
+        snprintf(src, sizeof src,
+                 "kept = 1\nclass X:\n    def __dir__(self):\n        %s\n"
+                 "        return ['abc']\nx = X()",
+                 *effect);
+        CHECK_RUN(s, src, "");
+        bru_status st = bru_session_complete(s, "x.", 2, &out, NULL);
+        if (st) fprintf(stderr, "in: %s\n", *effect);
+        CHECK_EQ(st, BRU_OK);
+        CHECK_RUN(s, "print(kept)", "1\n");
+        bru_session_free(s);
+    }
 }
 
 TEST(an_expression_is_displayed_when_asked) {
