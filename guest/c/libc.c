@@ -1,9 +1,9 @@
 /* What wasi-libc gets wrong: the linker takes these instead of its own.
  *
- * clock_nanosleep()  answers ENOTSUP whatever went wrong; CPython needs to see EINTR to look for the
- *                    soft stop that cut its sleep.
- * clock(), times()   read the monotonic clock, though WASI has one of CPU time. And times() counts in
- *                    ns, where _SC_CLK_TCK says hundredths of a second. */
+ * - clock_nanosleep() answers ENOTSUP whatever went wrong; CPython needs to see EINTR to look for
+ *   the soft stop that cut its sleep.
+ * - clock() and times() read the monotonic clock, though WASI has one of CPU time. And times()
+ *   counts in ns, where _SC_CLK_TCK says hundredths of a second. */
 #include <errno.h>
 #include <stdint.h>
 #include <sys/times.h>
