@@ -151,7 +151,8 @@ typedef enum bru_interrupt {
     BRU_INTERRUPT_HARD  /* at once; the session must be reset */
 } bru_interrupt;
 
-/* Stops what runs, if something does: any thread, any time before bru_session_free(). */
+/* Stops what runs, if something does: any thread, any time before bru_session_free(), also from a
+ * signal handler. */
 BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
 
 /* Bytes of memory that are this session's own: pages that its guest wrote. Asks the kernel, some

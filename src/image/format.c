@@ -84,6 +84,15 @@ bru_status format_verify(int fd, const format_header *h, const char *name, bru_e
     return st;
 }
 
+bru_status format_lines_check(const char *lines, size_t len, const char *name, bru_error *err) {
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)lines[i];
+        if ((c < ' ' && c != '\n' && c != '\x1f') || c == 0x7f)
+            return error_set(err, BRU_EFORMAT, "%s is damaged: its manifest is no text", name);
+    }
+    return BRU_OK;
+}
+
 bru_status format_value(const char *lines, size_t len, const char *key, char **out,
                         bru_error *err) {
     size_t key_len = strlen(key);

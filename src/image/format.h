@@ -52,6 +52,10 @@ bru_status format_content_sum(int fd, uint64_t file_len, uint8_t out[16], const 
 /* Checks that sum against the header. */
 bru_status format_verify(int fd, const format_header *h, const char *name, bru_error *err);
 
+/* Checks that the `len` bytes of manifest lines are text that can be shown: no control characters
+ * but those that part lines. BRU_EFORMAT. */
+bru_status format_lines_check(const char *lines, size_t len, const char *name, bru_error *err);
+
 /* The value of `key` in the `len` bytes of manifest lines, copied into `out` (owned, mem_free):
  * the rest of its line; the separator 0x1f is a line break. BRU_EFORMAT if there is none. */
 bru_status format_value(const char *lines, size_t len, const char *key, char **out, bru_error *err);

@@ -64,6 +64,7 @@ static bru_status read_manifest(bru_image *im, int fd, const format_header *h, c
             st =
                 error_set(err, BRU_EFORMAT, "%s is damaged: its manifest fails its checksum", path);
     }
+    if (!st) st = format_lines_check(bytes, lines, path, err);
     if (!st) st = format_value(bytes, lines, "wasm_sha256", &sha, err);
     if (!st && strcmp(sha, guest_wasm_sha256(im->code)) != 0)
         st = error_set(err, BRU_EMISMATCH,

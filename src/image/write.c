@@ -14,6 +14,7 @@
 struct image_writer {
     int fd;
     char *path, *temporary;
+    bool nameless; /* `temporary` is not there yet */
     bool finished;
     uint64_t at; /* where the next byte goes */
     format_header header;
@@ -42,6 +43,22 @@ static void align(image_writer *w) {
 /* Times inside are fixed, so that equal inputs give equal files: 2020-01-01. */
 #define ROOT_MTIME 1577836800000000000ull
 
+/* A file without a name, where the file system can: nothing is left of it whatever ends us. Else
+ * one with a name beside the image to be. */
+static bru_status open_temporary(image_writer *w, bru_error *err) {
+    char *slash = strrchr(w->temporary, '/');
+    if (slash) *slash = '\0';
+    const char *folder = !slash ? "." : slash == w->temporary ? "/" : w->temporary;
+    w->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (slash) *slash = '/';
+    w->nameless = w->fd >= 0;
+    if (w->nameless) return BRU_OK;
+    w->fd = mkostemp(w->temporary, O_CLOEXEC);
+    if (w->fd >= 0) return BRU_OK;
+    w->temporary[0] = '\0';
+    return error_errno(err, errno, "cannot write beside %s", w->path);
+}
+
 bru_status image_writer_new(const char *path, const char *root_path, image_writer **out,
                             bru_error *err) {
     *out = NULL;
@@ -55,11 +72,7 @@ bru_status image_writer_new(const char *path, const char *root_path, image_write
     if (!w->path || !w->temporary) st = error_set(err, BRU_ENOMEM, "no memory to write an image");
     if (!st) {
         snprintf(w->temporary, len, "%s.XXXXXX", path);
-        w->fd = mkostemp(w->temporary, O_CLOEXEC);
-        if (w->fd < 0) {
-            st = error_errno(err, errno, "cannot write beside %s", path);
-            w->temporary[0] = '\0';
-        }
+        st = open_temporary(w, err);
     }
     w->at = FORMAT_PAGE;
     w->header.root.offset = w->at;
@@ -70,6 +83,25 @@ bru_status image_writer_new(const char *path, const char *root_path, image_write
     else
         *out = w;
     return st;
+}
+
+/* Gives a nameless file a name of its own beside the image, for rename() to replace that by. */
+static bru_status name_temporary(image_writer *w, bru_error *err) {
+    char from[40];
+    uint8_t random[3];
+    if (!w->nameless) return BRU_OK;
+    snprintf(from, sizeof from, "/proc/self/fd/%d", w->fd);
+    for (int tries = 0; tries < 100; tries++) {
+        if (!random_system.fill(NULL, random, sizeof random)) break;
+        snprintf(w->temporary + strlen(w->path), 8, ".%02x%02x%02x", random[0], random[1],
+                 random[2]);
+        if (linkat(AT_FDCWD, from, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0) {
+            w->nameless = false;
+            return BRU_OK;
+        }
+        if (errno != EEXIST) break;
+    }
+    return error_errno(err, errno, "cannot put the image at %s", w->path);
 }
 
 bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_error *err) {
@@ -139,6 +171,7 @@ bru_status image_writer_finish(image_writer *w, const image_state *state, bru_er
     if (!st) st = put_header(w, err);
     if (!st && fchmod(w->fd, 0644) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
     if (!st && fsync(w->fd) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
+    if (!st) st = name_temporary(w, err);
     if (!st && rename(w->temporary, w->path) != 0)
         st = error_errno(err, errno, "cannot put the image at %s", w->path);
     w->finished = st == BRU_OK;
@@ -148,7 +181,7 @@ bru_status image_writer_finish(image_writer *w, const image_state *state, bru_er
 void image_writer_free(image_writer *w) {
     if (!w) return;
     if (w->fd >= 0) close(w->fd);
-    if (!w->finished && w->temporary && w->temporary[0]) unlink(w->temporary);
+    if (!w->finished && !w->nameless && w->temporary && w->temporary[0]) unlink(w->temporary);
     mem_free(w->temporary);
     mem_free(w->path);
     mem_free(w);

@@ -7,9 +7,10 @@
 #define _GNU_SOURCE
 #include "session/session.h"
 
+#include "base/os_wait.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- The start --------------------------------------------------------------------------- */
 
@@ -52,27 +53,23 @@ static bru_status give_input(bru_session *s, const bru_exec_options *o, bru_erro
     return st;
 }
 
+/* An interrupt that was made for one run and comes late, after the next has begun, is that one's.
+ */
 static void activate(bru_session *s, bool active) {
-    pthread_mutex_lock(&s->lock);
-    s->active = active;
-    s->interrupted = s->interrupted_hard = false;
+    atomic_store(&s->asked, 0);
     engine_interrupt_clear(s->guest);
-    pthread_mutex_unlock(&s->lock);
+    if (active) atomic_store(&s->asked, ASKED_RUNS);
 }
 
 /* The soft interrupt was made; a hard one that came behind it is still to be met. */
 static void interrupt_met(bru_session *s) {
-    pthread_mutex_lock(&s->lock);
-    s->interrupted = s->interrupted_hard;
-    if (!s->interrupted_hard) engine_interrupt_clear(s->guest);
-    pthread_mutex_unlock(&s->lock);
+    atomic_fetch_and(&s->asked, ~(unsigned)ASKED_SOFT);
+    engine_interrupt_clear(s->guest);
+    if (atomic_load(&s->asked) & ASKED_HARD) engine_interrupt(s->guest, 0);
 }
 
 static bool interrupted(bru_session *s) {
-    pthread_mutex_lock(&s->lock);
-    bool is = s->interrupted;
-    pthread_mutex_unlock(&s->lock);
-    return is;
+    return (atomic_load(&s->asked) & (ASKED_SOFT | ASKED_HARD)) != 0;
 }
 
 static uint64_t sum_or_never(uint64_t at, uint64_t duration) {
@@ -80,7 +77,7 @@ static uint64_t sum_or_never(uint64_t at, uint64_t duration) {
 }
 
 void session_run_clear(bru_session *s) {
-    if (s->lock_made && s->guest) activate(s, false);
+    if (s->guest) activate(s, false);
     mem_free(s->run.frame);
     bru_result_free(s->run.result);
     calls_clear(&s->calls);
@@ -91,8 +88,9 @@ void session_run_clear(bru_session *s) {
 }
 
 static const char *state_text(const bru_session *s) {
-    return s->phase == PHASE_ENDED ? "a limit or a crash has ended the session: reset it first"
-                                   : "the session is busy: finish what was started first";
+    return s->phase == PHASE_ENDED
+               ? "the session has ended (a limit, a crash or os._exit): reset it first"
+               : "the session is busy: finish what was started first";
 }
 
 bru_status session_start(bru_session *s, const char *src, size_t len, const bru_exec_options *o,
@@ -483,14 +481,7 @@ bru_status bru_session_input(bru_session *s, const void *data, size_t len, bru_e
 
 /* Until `wake` (UINT64_MAX: for ever), or an interrupt. */
 static void sleep_until(bru_session *s, uint64_t wake) {
-    struct timespec at = { (time_t)(wake / 1000000000), (long)(wake % 1000000000) };
-    pthread_mutex_lock(&s->lock);
-    while (!s->interrupted) {
-        int failed = wake == UINT64_MAX ? pthread_cond_wait(&s->woken, &s->lock)
-                                        : pthread_cond_timedwait(&s->woken, &s->lock, &at);
-        if (failed) break;
-    }
-    pthread_mutex_unlock(&s->lock);
+    while (!interrupted(s) && clock_monotonic() < wake) os_wait(&s->asked, ASKED_RUNS, wake);
 }
 
 bru_status session_run_to_end(bru_session *s, const char *src, size_t len,

@@ -2,6 +2,8 @@
 #include "session/sandbox.h"
 #include "session/session.h"
 
+#include <pthread.h>
+
 /* Idle sessions are reset, so they cost little; but more than these nobody was running at once. */
 enum { SANDBOX_IDLE_MAX = 64 };
 
@@ -13,10 +15,26 @@ typedef struct entry {
 struct bru_sandbox {
     bru_image *image;
     bru_session_options options; /* what it points to is owned */
-    pthread_mutex_t lock;
-    entry *idle, *busy; /* under lock */
+    entry *idle, *busy;          /* under lock */
     unsigned idle_count;
 };
+
+/* One for all sandboxes, held for moments: so a fork can wait for it, and a child finds it free. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static int lock_failed;
+
+static void lock_take(void) {
+    pthread_mutex_lock(&lock);
+}
+
+static void lock_give(void) {
+    pthread_mutex_unlock(&lock);
+}
+
+static void lock_prepare(void) {
+    lock_failed = pthread_atfork(lock_take, lock_give, lock_give);
+}
 
 /* ---- A recipe of its own -------------------------------------------------------------------- */
 
@@ -56,9 +74,10 @@ bru_status sandbox_new(bru_image *image, const bru_session_options *options, bru
     *out = NULL;
     bru_sandbox *sb = mem_zero(1, sizeof *sb);
     if (!sb) return error_set(err, BRU_ENOMEM, "no memory for a sandbox");
-    if (pthread_mutex_init(&sb->lock, NULL)) {
+    pthread_once(&lock_once, lock_prepare);
+    if (lock_failed) {
         mem_free(sb);
-        return error_set(err, BRU_ELIMIT, "cannot make a lock");
+        return error_errno(err, lock_failed, "cannot prepare for forks");
     }
     sb->image = bru_image_ref(image);
     bru_status st = recipe_copy(options, &sb->options, err);
@@ -79,7 +98,6 @@ void bru_sandbox_free(bru_sandbox *sb) {
     }
     recipe_free(&sb->options);
     bru_image_unref(sb->image);
-    pthread_mutex_destroy(&sb->lock);
     mem_free(sb);
 }
 
@@ -99,7 +117,7 @@ static bru_status entry_new(bru_sandbox *sb, entry **out, bru_error *err) {
 
 /* An idle session, or a new one; in the list of the busy. */
 static bru_status take(bru_sandbox *sb, entry **out, bru_error *err) {
-    pthread_mutex_lock(&sb->lock);
+    lock_take();
     entry *e = sb->idle;
     if (e) {
         sb->idle = e->next;
@@ -107,22 +125,22 @@ static bru_status take(bru_sandbox *sb, entry **out, bru_error *err) {
         e->next = sb->busy;
         sb->busy = e;
     }
-    pthread_mutex_unlock(&sb->lock);
+    lock_give();
     *out = e;
     if (e) return BRU_OK;
     bru_status st = entry_new(sb, out, err);
     if (st) return st;
-    pthread_mutex_lock(&sb->lock);
+    lock_take();
     (*out)->next = sb->busy;
     sb->busy = *out;
-    pthread_mutex_unlock(&sb->lock);
+    lock_give();
     return BRU_OK;
 }
 
 /* Reset at once, so that nothing of a run outlives it in memory; kept if that worked. */
 static void give_back(bru_sandbox *sb, entry *e) {
     bool fresh = session_reset(e->session, BRU_RESET_FILES, NULL) == BRU_OK;
-    pthread_mutex_lock(&sb->lock);
+    lock_take();
     entry **at = &sb->busy;
     while (*at != e) at = &(*at)->next;
     *at = e->next;
@@ -132,7 +150,7 @@ static void give_back(bru_sandbox *sb, entry *e) {
         sb->idle = e;
         sb->idle_count++;
     }
-    pthread_mutex_unlock(&sb->lock);
+    lock_give();
     if (keep) return;
     bru_session_free(e->session);
     mem_free(e);
@@ -150,7 +168,7 @@ bru_status sandbox_run(bru_sandbox *sb, const char *src, size_t len, const bru_e
 }
 
 void bru_sandbox_interrupt(bru_sandbox *sb) {
-    pthread_mutex_lock(&sb->lock);
+    lock_take();
     for (entry *e = sb->busy; e; e = e->next) bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
-    pthread_mutex_unlock(&sb->lock);
+    lock_give();
 }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "session/session.h"
 
+#include "base/os_wait.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -147,20 +149,6 @@ void session_arm_soft_stops(bru_session *s) {
     s->engine.soft_interrupt.stores[0].value = c->interrupt_exc;
 }
 
-static bru_status make_lock(bru_session *s, bru_error *err) {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int failed = pthread_mutex_init(&s->lock, NULL);
-    if (!failed) {
-        failed = pthread_cond_init(&s->woken, &attr);
-        if (failed) pthread_mutex_destroy(&s->lock);
-    }
-    pthread_condattr_destroy(&attr);
-    s->lock_made = !failed;
-    return failed ? error_errno(err, failed, "cannot make a lock") : BRU_OK;
-}
-
 static bru_status check_limits(const bru_limits *l, const bru_image *image, bru_error *err) {
     uint64_t least = mem_image_size(image->memory);
     if (l->file_bytes < SESSION_FILES_MIN)
@@ -185,7 +173,6 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     s->limits = session_limits(&o->limits);
     s->flags = o->flags;
     bru_status st = check_limits(&s->limits, image, err);
-    if (!st) st = make_lock(s, err);
     if (!st) st = session_open_world(s, image->root, err);
     if (!st) st = mount_all(s, o, err);
     if (!st) st = set_environment(s, o, err);
@@ -212,10 +199,6 @@ void bru_session_free(bru_session *s) {
     instance_free(s->guest);
     session_close_world(s);
     bru_image_unref(s->image);
-    if (s->lock_made) {
-        pthread_cond_destroy(&s->woken);
-        pthread_mutex_destroy(&s->lock);
-    }
     mem_free(s);
 }
 
@@ -233,14 +216,14 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
 }
 
 void bru_session_interrupt(bru_session *s, bru_interrupt how) {
-    pthread_mutex_lock(&s->lock);
-    if (s->active) {
-        s->interrupted = true;
-        s->interrupted_hard = s->interrupted_hard || how == BRU_INTERRUPT_HARD;
-        engine_interrupt(s->guest, how == BRU_INTERRUPT_SOFT ? s->limits.grace_ns : 0);
-        pthread_cond_signal(&s->woken);
-    }
-    pthread_mutex_unlock(&s->lock);
+    bool soft = how == BRU_INTERRUPT_SOFT;
+    unsigned was = atomic_load(&s->asked);
+    do {
+        if (!(was & ASKED_RUNS)) return;
+    } while (
+        !atomic_compare_exchange_weak(&s->asked, &was, was | (soft ? ASKED_SOFT : ASKED_HARD)));
+    engine_interrupt(s->guest, soft ? s->limits.grace_ns : 0);
+    os_wake(&s->asked);
 }
 
 uint64_t bru_session_private_bytes(bru_session *s) {

@@ -21,7 +21,6 @@
 #include "session/result.h"
 #include "wasi/wasi.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* Ceilings of what a guest may post. */
@@ -49,6 +48,9 @@ typedef enum session_wait {
     WAIT_CALL, /* for the embedder to have seen a call, and answered if it can at once */
     WAIT_TIME  /* for replies, or the time `wake_at` */
 } session_wait;
+
+/* Whether there is something to interrupt, and how it was interrupted. */
+enum session_asked { ASKED_RUNS = 1u, ASKED_SOFT = 2u, ASKED_HARD = 4u };
 
 /* Why a soft stop was made. */
 typedef enum session_stop { STOP_NONE, STOP_DEADLINE, STOP_CPU, STOP_INTERRUPT } session_stop;
@@ -97,13 +99,9 @@ struct bru_session {
     buf reply;          /* the last AGENT_POST_REPLY */
     buf failure;        /* the last AGENT_POST_FAILURE */
 
-    /* Interrupts come from other threads. */
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
-    bool lock_made;
-    bool active;           /* under lock: something runs that can be interrupted */
-    bool interrupted;      /* under lock: since that began */
-    bool interrupted_hard; /* under lock: likewise */
+    /* Interrupts come from other threads, and may find the session at any moment. No lock: a forked
+     * child must find it usable. */
+    atomic_uint asked; /* of session_asked */
 };
 
 /* The session's own doors (context: bru_session *), and with WASI's the two tables every guest is

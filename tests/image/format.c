@@ -80,6 +80,15 @@ TEST(a_manifest_value_is_the_rest_of_its_line) {
     CHECK_EQ(format_value("cut 1", 5, "cut", &value, NULL), BRU_EFORMAT);
 }
 
+TEST(a_manifest_with_control_characters_is_refused) {
+    static const char *const bad[] = { "a \033[2J\n", "a \r\n", "a \a\n", "a \x7f\n" };
+    EACH(text, bad) CHECK_EQ(format_lines_check(*text, strlen(*text), "x", NULL), BRU_EFORMAT);
+    CHECK_EQ(format_lines_check("a b\x1f"
+                                "c\n",
+                                6, "x", NULL),
+             BRU_OK);
+}
+
 /* ---- With the real image ------------------------------------------------------------------- */
 
 static const char *image_path(void) {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -242,6 +243,36 @@ static void live_through(unsigned sessions, unsigned others) {
         abandon();
         cancel();
     }
+}
+
+static atomic_bool interrupting;
+
+static void *keep_interrupting(void *session) {
+    while (atomic_load(&interrupting)) bru_session_interrupt(session, BRU_INTERRUPT_SOFT);
+    return NULL;
+}
+
+TEST(a_child_forked_while_another_thread_interrupts_can_use_the_session) {
+    bru_session *s;
+    pthread_t thread;
+    char out[WORD];
+    REQUIRE(bru_session_new(image, NULL, &s, NULL) == BRU_OK);
+    CHECK(run_in(s, "x = 1", out, sizeof out));
+    atomic_store(&interrupting, true);
+    REQUIRE(pthread_create(&thread, NULL, keep_interrupting, s) == 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20); /* a hang */
+            _exit(!run_in(s, "print(x)", out, sizeof out));
+        }
+        int status = -1;
+        REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    atomic_store(&interrupting, false);
+    pthread_join(thread, NULL);
+    bru_session_free(s);
 }
 
 /* What the heap keeps of freed blocks: a sanitizer keeps them all for a while, on purpose. */
