@@ -138,6 +138,7 @@ static void fill_info(bru_image *im, const format_header *h) {
         .memory_bytes = h->memory.len,
         .stored_bytes = h->stored_bytes,
         .root_bytes = h->root.len,
+        .root_entries = archive_entries(im->root),
         .format = h->version,
     };
 }

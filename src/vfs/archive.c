@@ -21,6 +21,10 @@ static archive *archive_of(vfs_fs *fs) {
     return (archive *)fs;
 }
 
+uint32_t archive_entries(vfs_fs *fs) {
+    return archive_of(fs)->count;
+}
+
 static const uint8_t *entry_at(const archive *a, uint32_t i) {
     return a->entries + (size_t)i * ARCHIVE_ENTRY;
 }

@@ -231,6 +231,9 @@ bru_status memtree_load(vfs_fs *tree, const void *bytes, size_t len, bru_error *
 bru_status archive_open(const void *bytes, size_t len, bool verify, void (*release)(void *ctx),
                         void *ctx, vfs_fs **out, bru_error *err);
 
+/* How many files, folders and links are in an archive, its root included. */
+uint32_t archive_entries(vfs_fs *archive);
+
 /* Takes the next bytes of an archive in the making; anything but BRU_OK ends the building. */
 typedef bru_status (*archive_write)(void *ctx, const void *bytes, size_t len, bru_error *err);
 

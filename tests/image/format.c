@@ -157,6 +157,22 @@ TEST(an_image_cut_short_anywhere_is_refused) {
     unlink(path);
 }
 
+TEST(what_an_image_says_of_itself_is_filled_in) {
+    bru_image_options o = BRU_IMAGE_OPTIONS_INIT;
+    bru_image *im = NULL;
+    bru_image_info i;
+    o.guest_path = guest_path();
+    REQUIRE(bru_image_open(image_path(), &o, &im, NULL) == BRU_OK);
+    bru_image_get_info(im, &i);
+    CHECK(i.guest_build[0] && i.preloaded[0]);
+    CHECK_EQ(strlen(i.wasm_sha256), 64);
+    CHECK_EQ(strlen(i.id), 32);
+    CHECK(i.memory_bytes > i.stored_bytes && i.stored_bytes > 0);
+    CHECK(i.file_bytes > i.root_bytes && i.root_bytes > 0);
+    CHECK(i.root_entries > 500 && i.format > 0);
+    bru_image_unref(im);
+}
+
 static const struct {
     const char *path;
     bru_status want;
