@@ -59,6 +59,7 @@ NEEDS = [
     ("perl and its library", _perl, "perl", "PATH"),
     ("tclsh", _command("tclsh"), "tcl", "PATH"),
     ("xz", _command("xz"), "xz-utils", "PATH"),
+    ("patch", _command("patch"), "patch", "PATH"),
     ("libc6 headers", _header("stdio.h"), "libc6-dev", "CC"),
     ("zlib.h", _header("zlib.h"), "zlib1g-dev", "CFLAGS"),
     ("bzlib.h", _header("bzlib.h"), "libbz2-dev", "CFLAGS"),

@@ -277,7 +277,7 @@ TEST(a_child_forked_while_another_thread_interrupts_can_use_the_session) {
 
 /* What the heap keeps of freed blocks: a sanitizer keeps them all for a while, on purpose. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { HEAP_KEEPS = 300 << 20 };
+enum { HEAP_KEEPS = 1 << 30 };
 #else
 enum { HEAP_KEEPS = 4 << 20 };
 #endif
