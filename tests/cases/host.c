@@ -53,7 +53,7 @@ uint64_t host_peak(void) {
 }
 
 uint64_t host_private(void) {
-    return proc_sum("/proc/self/smaps_rollup", "Private_Clean:", "Private_Dirty:");
+    return proc_sum("/proc/self/smaps_rollup", "Anonymous:", "Swap:");
 }
 
 void host_forget_peak(void) {

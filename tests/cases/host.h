@@ -24,7 +24,8 @@ const char *host_difference(const host_state *before, const host_state *after);
 uint64_t host_resident(void);
 uint64_t host_peak(void);
 void host_forget_peak(void);
-/* Private memory, written or not. */
+/* Memory of its own. Not what the kernel calls private: that takes in a file's pages as soon as no
+ * other process maps the file. */
 uint64_t host_private(void);
 unsigned host_descriptors(void);
 unsigned host_mappings(void);
