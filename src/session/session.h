@@ -30,7 +30,7 @@ enum {
     SESSION_FAILURE_MAX = 1 << 16
 };
 /* Bytes of one in-memory file, whatever the limit: its table of blocks is made in one go. */
-#define SESSION_FILE_MAX (2ull << 30)
+#define SESSION_FILE_MAX (8ull << 30)
 enum { SESSION_FILES_MIN = 16 << 10 }; /* bytes: the folders that every guest has, with room */
 
 /* The public states, and whether the guest is parked in WAITING. */
