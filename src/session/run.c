@@ -315,6 +315,7 @@ static bru_status step(bru_session *s, enum agent_op op, const void *bytes, size
     bru_status st = session_push(s, &s->image->exports, bytes, len, &at, report, err);
     if (st || report->outcome != ENGINE_RETURNED) return st;
     note_soft_stop(s, report); /* may strike here already: the step meets it */
+    if (op == AGENT_OP_DELIVER) buf_clear(&s->calls.replies); /* the guest has its copy */
     uint64_t args[] = { op, at, len };
     return engine_call(s->guest, s->image->exports.step, args, &s->engine, report, err);
 }
@@ -322,12 +323,8 @@ static bru_status step(bru_session *s, enum agent_op op, const void *bytes, size
 /* Makes the guest take what ended its wait. */
 static bru_status go_on(bru_session *s, engine_report *report, bru_error *err) {
     if (s->phase == PHASE_PARKED) return engine_resume(s->guest, &s->engine, report, err);
-    if (s->phase == PHASE_REST) {
-        bru_status st =
-            step(s, AGENT_OP_DELIVER, s->calls.replies.data, s->calls.replies.len, report, err);
-        buf_clear(&s->calls.replies);
-        return st;
-    }
+    if (s->phase == PHASE_REST)
+        return step(s, AGENT_OP_DELIVER, s->calls.replies.data, s->calls.replies.len, report, err);
     bru_status st = step(s, AGENT_OP_EXEC, s->run.frame, s->run.frame_len, report, err);
     mem_free(s->run.frame);
     s->run.frame = NULL;
