@@ -246,7 +246,7 @@ def main():
     parser.add_argument("--build", type=Path, default=REPO / "build", help="where brumate, core.bru and host/ are")
     parser.add_argument("--python3", default="/usr/bin/python3", help="the machine's own")
     parser.add_argument("--quick", action="store_true", help="a look: fewer rounds, fewer sessions")
-    parser.add_argument("--rounds", type=int, default=5, help="of the CPU suite")
+    parser.add_argument("--rounds", type=int, default=11, help="of the CPU suite")
     parser.add_argument("--only", default=GROUPS, help="groups, of " + GROUPS)
     options = parser.parse_args()
     options.build = options.build.resolve()

@@ -33,7 +33,7 @@ typedef struct bru_limits {
     uint64_t cpu_ns;     /* CPU time of one execution: none */
     uint64_t grace_ns;   /* from the soft stop (a Python exception at the deadline, after which the
                           * session lives) to the hard stop (nothing in the guest can catch it,
-                          * and the session must be reset): 500 us */
+                          * and the session must be reset): 400 us */
     uint64_t memory_bytes; /* linear memory, the interpreter's own 20 MB included: 128 MiB */
     uint64_t output_bytes; /* stdout and stderr of one execution together: 1 MiB */
     uint64_t file_bytes;   /* in-memory files, their names and folders: 64 MiB */

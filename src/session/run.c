@@ -501,6 +501,7 @@ bru_status session_run_to_end(bru_session *s, const char *src, size_t len,
 /* ---- Questions of a prompt --------------------------------------------------------------- */
 
 #define ASK_TIMEOUT_NS 2000000000ull
+#define ASK_GRACE_NS   100000000ull
 
 /* What the guest's own code does while it is asked (completing calls __dir__ and properties) must
  * not end the session: what it prints is dropped, its input is at its end, its waits are cut short.
@@ -517,12 +518,14 @@ bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes, size
     session_arm_soft_stops(s);
     arm_cpu(s);
     s->engine.deadline = clock_monotonic() + ASK_TIMEOUT_NS;
+    s->engine.grace = ASK_GRACE_NS;
     bru_status st = step(s, op, bytes, len, &report, err);
     while (!st && report.outcome == ENGINE_PARKED) {
         cut_wait(s);
         st = engine_resume(s->guest, &s->engine, &report, err);
     }
     (void)note_cpu(s);
+    s->engine.grace = s->limits.grace_ns;
     if (!st && (report.outcome != ENGINE_RETURNED || report.value != AGENT_REST_DONE)) {
         s->phase = PHASE_ENDED; /* it never came back */
         st = error_set(err, BRU_ESTATE, "the session ended while it was asked: reset it");

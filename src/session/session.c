@@ -10,7 +10,7 @@ bru_limits session_limits(const bru_limits *asked) {
     bru_limits l = *asked;
     if (!l.timeout_ns) l.timeout_ns = 30ull * 1000000000;
     if (!l.cpu_ns) l.cpu_ns = BRU_NO_LIMIT;
-    if (!l.grace_ns) l.grace_ns = 500000;
+    if (!l.grace_ns) l.grace_ns = 400000;
     if (!l.memory_bytes) l.memory_bytes = 128ull << 20;
     if (!l.output_bytes) l.output_bytes = 1ull << 20;
     if (!l.file_bytes) l.file_bytes = 64ull << 20;

@@ -16,6 +16,7 @@ TEXT_MAX = 256 << 10
 # Of a traceback longer than both, so many calls are told of from its begin and from its end: each
 # takes some 40 us, and runaway recursion has as many as memory holds.
 _KEEP = 1000
+_KEEP_STOPPED = 60  # after a stop there are some ms left to tell of it
 
 _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _ASYNCIO = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "asyncio") + os.sep
@@ -82,7 +83,7 @@ def safe_str(value):
         return f"<exception str() failed>"
 
 
-def _shorten(exc, cuts):
+def _shorten(exc, cuts, keep):
     """Takes the middle out of long tracebacks, of `exc` and all that is chained to it; `cuts` is how
     to put it back."""
     seen = set()
@@ -97,13 +98,13 @@ def _shorten(exc, cuts):
         while tb is not None:
             count += 1
             tb = tb.tb_next
-        if count > 2 * _KEEP:
+        if count > 2 * keep:
             head = tail = exc.__traceback__
-            for _ in range(_KEEP - 1):
+            for _ in range(keep - 1):
                 head = head.tb_next
-            for _ in range(count - _KEEP):
+            for _ in range(count - keep):
                 tail = tail.tb_next
-            cuts.append((head, head.tb_next, count - 2 * _KEEP))
+            cuts.append((head, head.tb_next, count - 2 * keep))
             head.tb_next = tail
         todo += exc.__cause__, exc.__context__
         if isinstance(exc, BaseExceptionGroup):
@@ -114,7 +115,7 @@ def format(exc):
     """The traceback as CPython prints it, but for the middle of very long ones."""
     cuts = []
     try:
-        _shorten(exc, cuts)
+        _shorten(exc, cuts, _KEEP_STOPPED if isinstance(exc, STOPS) else _KEEP)
         text = _format(exc)
     finally:
         for head, after, _ in cuts:
