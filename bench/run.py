@@ -88,8 +88,8 @@ class Bench:
             sys.exit(f"bench: bench-core {args[0]} failed")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def row(self, title, unit, ours, native=None, machine=None, note=""):
-        self.rows.append((title, unit, ours, native, machine, note))
+    def row(self, title, unit, ours, native=None, machine=None, note="", ratio=None):
+        self.rows.append((title, unit, ours, native, machine, note, ratio))
 
     # -- starting, running, resetting
 
@@ -153,7 +153,7 @@ class Bench:
                         took.setdefault((program.stem, name), []).append(best)
                         if values.setdefault(program.stem, value) != value:
                             sys.exit(f"bench: {program.stem}: {name} answers {value}, not {values[program.stem]}")
-        self.report_cpu(sorted(values), {key: statistics.median(t) * 1e3 for key, t in took.items()})
+        self.report_cpu(sorted(values), took)
 
     def runners(self, program):
         yield "native", [self.pythons["native"], "-I", program]
@@ -168,13 +168,21 @@ class Bench:
         value, best = done.stdout.splitlines()
         return value, float(best)
 
-    def report_cpu(self, names, middle):
-        ratios = {name: middle[name, "ours"] / middle[name, "native"] for name in names}
-        machine = [middle[name, "python3"] / middle[name, "native"] for name in names]
+    def report_cpu(self, names, took):
+        """The ratio is the median of those of the rounds, whose runs lie side by side: a machine whose speed
+        drifts moves it least."""
+        middle = {key: statistics.median(t) * 1e3 for key, t in took.items()}
+
+        def ratio(name, who):
+            return statistics.median(a / b for a, b in zip(took[name, who], took[name, "native"]))
+
+        ratios = {name: ratio(name, "ours") for name in names}
+        machine = [ratio(name, "python3") for name in names]
         self.core.update(ratios)
         self.core["cpu_geomean_ratio"] = statistics.geometric_mean(ratios.values())
         for name in names:
-            self.row("CPU: " + name.replace("_", " "), "ms", *(middle[name, n] for n in ("ours", "native", "python3")))
+            self.row("CPU: " + name.replace("_", " "), "ms", *(middle[name, n] for n in ("ours", "native", "python3")),
+                     ratio=ratios[name])
         self.row(f"CPU: geometric mean of {len(names)}", "ratio", self.core["cpu_geomean_ratio"], 1.0,
                  statistics.geometric_mean(machine), "of the times, against native")
 
@@ -219,8 +227,13 @@ class Bench:
     def table(self):
         head = ["", "brumate", "native", "ratio", "python3", ""]
         lines = []
-        for title, unit, ours, native, machine, note in self.rows:
-            ratio = "" if native is None or unit == "ratio" else f"{ours / native:.2f}x" if ours > native / 10 else f"1/{native / ours:.0f}"
+        for title, unit, ours, native, machine, note, ratio in self.rows:
+            if native is None or unit == "ratio":
+                ratio = ""
+            elif ratio or ours > native / 10:
+                ratio = f"{ratio or ours / native:.2f}x"
+            else:
+                ratio = f"1/{native / ours:.0f}"
             lines.append([title, f"{number(ours)} {unit}".strip() if unit != "ratio" else f"{ours:.3f}x",
                           "" if native is None else number(native), ratio,
                           "" if machine is None else number(machine), note])

@@ -130,6 +130,10 @@ def _format(exc):
     try:
         te = _TracebackException(type(exc), exc, exc.__traceback__, limit=_LIMIT, compact=True)
         _strip(te, set())
+        if isinstance(exc, STOPS):
+            # Where in its line code was when it was stopped is chance, and to find out takes long.
+            for frame in te.stack:
+                frame.colno = frame.end_colno = None
         return "".join(te.format())
     except STOPS:
         raise
