@@ -94,11 +94,12 @@ test-asan: $(B)/core.bru  ## run the host's tests under AddressSanitizer and UBS
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/asan --no-rebuild --print-errorlogs
 
-test-tsan: $(B)/core.bru  ## run the session and scheduler tests under ThreadSanitizer
+test-tsan: $(B)/core.bru  ## run the rooms' tests, and instances on two threads, under ThreadSanitizer
 	@[ -f $(B)/tsan/build.ninja ] || meson setup $(B)/tsan -Db_sanitize=thread -Db_lundef=false > $(B)/tsan.log || { tail -20 $(B)/tsan.log; exit 1; }
 	@ninja -C $(B)/tsan --quiet
+	@meson test -C $(B)/tsan --no-rebuild --print-errorlogs --suite unit --no-suite cli
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
-	    meson test -C $(B)/tsan --no-rebuild --print-errorlogs
+	    $(B)/tsan/tests/session/test-isolation - threads
 
 fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60); what it keeps goes to build/corpus
 	@[ -f $(B)/fuzz/build.ninja ] || CC=$${CLANG:-clang-22} meson setup $(B)/fuzz > $(B)/fuzz.log || { tail -20 $(B)/fuzz.log; exit 1; }
