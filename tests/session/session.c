@@ -124,7 +124,7 @@ TEST(a_deadline_ends_whatever_runs_or_waits) {
         CHECK_EQ(bru_result_exit_code(r), 124);
         CHECK_EQ(bru_result_session_alive(r), row->alive);
         CHECK(now_ns() - start >= 100 * ms);
-        CHECK(now_ns() - start < 2000 * ms); /* a hang, not a measurement */
+        CHECK(now_ns() - start < 30000 * ms); /* a hang, not a measurement */
         bru_result_free(r);
         if (!row->alive) CHECK_EQ(bru_session_reset(s, 0, NULL), BRU_OK);
         CHECK_RUN(s, "print('on')", "on\n");
