@@ -20,6 +20,7 @@
 #include "brumate/status.h"
 #include "brumate/image.h"
 #include "brumate/result.h"
+#include "brumate/storage.h"
 #include "brumate/session.h"
 #include "brumate/sandbox.h"
 

@@ -36,7 +36,7 @@
 
 #include <stdint.h>
 
-#define AGENT_PROTOCOL_VERSION 1u
+#define AGENT_PROTOCOL_VERSION 2u
 
 enum agent_op {
     AGENT_OP_EXEC = 1,     /* an agent_exec header, then what it announces */
@@ -60,7 +60,8 @@ enum agent_post {
     AGENT_POST_CALL = 2,    /* a host function is called: u32 id, u32 name length, name, payload */
     AGENT_POST_REPLY = 3,   /* the answer of CHECK or COMPLETE */
     AGENT_POST_FAILURE = 4, /* why bru_boot or the agent failed, UTF-8 */
-    AGENT_POST_DROP = 5     /* u32 id: the guest no longer waits for this call */
+    AGENT_POST_DROP = 5,    /* u32 id: the guest no longer waits for this call */
+    AGENT_POST_SHOW = 6     /* an artifact: u32 length of its type, type, bytes */
 };
 
 /* Flags of an execution. */
@@ -80,12 +81,20 @@ typedef struct agent_exec {
     uint32_t argc;           /* how many NUL-terminated arguments follow the name: sys.argv. 0
                               * leaves it as it is, [''] at first */
     uint32_t args_len;       /* their bytes altogether, NULs included */
-    /* name, arguments, then the source up to the end of the step's bytes */
+    uint32_t functions_len;  /* host functions to make known, for an instance's first execution: a
+                              * name, a description and a schema (JSON or empty) each, all three
+                              * NUL-terminated */
+    uint32_t inputs_len;     /* variables to set in __main__: a CBOR map (value.h); 0: none */
+    uint32_t capture_len;    /* of the name of the variable to tell in the result; 0: none */
+    uint32_t reserved;       /* 0 */
+    /* name, arguments, functions, inputs, captured name, then the source up to the end of the
+     * step's bytes */
 } agent_exec;
 
 typedef struct agent_reply {
     uint32_t id;             /* of the call */
-    uint32_t ok;             /* 1: `len` bytes of payload; 0: an error, its text */
+    uint32_t ok;             /* 1: `len` bytes of payload; 0: an error, its text: "ValueError: why" for
+                              * a built-in exception, else a CallError */
     uint32_t len;
     uint32_t reserved;       /* 0 */
 } agent_reply;
@@ -110,6 +119,8 @@ typedef struct agent_result_header {
     uint32_t end;
     int32_t code;            /* exit code: 0 ok, 1 exception, else as given */
     uint32_t type_len, text_len, traceback_len;
+    uint32_t value_len;      /* JSON of the captured variable; 0: it was not set, or is no JSON */
+    uint32_t value_error_len; /* then why not */
     uint32_t reserved;
 } agent_result_header;
 

@@ -53,13 +53,27 @@ typedef struct bru_image_info {
 /* Fills `*out`. Any thread. */
 BRU_API void bru_image_get_info(const bru_image *image, bru_image_info *out);
 
+/* A file to add to the guest's /lib. */
+typedef struct bru_build_file {
+    const char *path; /* below /lib, without a leading slash; folders are made */
+    const void *data;
+    size_t len;
+} bru_build_file;
+
+/* Either `guest_path` and `root_path`, or `base`. */
 typedef struct bru_build_options {
     size_t size;
-    const char *guest_path; /* needed: the guest's shared object */
-    const char *root_path;  /* needed: the folder that becomes the guest's /lib, read-only */
-    const char *preload; /* modules to import before freezing, one a line; NULL: the usual ones */
+    const char *guest_path; /* the guest's shared object */
+    const char *root_path;  /* the folder that becomes the guest's /lib, read-only */
+    bru_image *base;        /* take guest and /lib from this image, and what it imports */
+    const bru_build_file *files; /* to be added: BRU_EINVAL if one is there already */
+    size_t file_count;
+    const char *preload; /* modules to import before freezing, one a line, after those of `base`;
+                          * NULL: the usual ones, with `base` none */
+    uint64_t timeout_ns;   /* for the boot and the imports together; 0: 60 s */
+    uint64_t memory_bytes; /* for the same; 0: 512 MiB */
 } bru_build_options;
-#define BRU_BUILD_OPTIONS_INIT { sizeof(bru_build_options), NULL, NULL, NULL }
+#define BRU_BUILD_OPTIONS_INIT { .size = sizeof(bru_build_options) }
 
 /* Boots a guest, imports modules, freezes it and writes the image to `path`: whole or not at all
  * (a temporary file beside it is renamed into place).

@@ -48,7 +48,9 @@ typedef enum bru_text {
     BRU_TEXT_TYPE,      /* the exception's type: "ValueError", "mod.Error"; "" if none */
     BRU_TEXT_MESSAGE,   /* str() of it */
     BRU_TEXT_TRACEBACK, /* as Python prints it */
-    BRU_TEXT_DETAIL     /* for a limit or a crash: one line of what happened */
+    BRU_TEXT_DETAIL,    /* for a limit or a crash: one line of what happened */
+    BRU_TEXT_VALUE,     /* JSON of the captured variable; "" if it was not set, or is no JSON */
+    BRU_TEXT_VALUE_ERROR /* why the captured variable could not be told as JSON; "" if it was */
 } bru_text;
 
 BRU_API bru_reason bru_result_reason(const bru_result *result);
@@ -58,6 +60,13 @@ BRU_API int bru_result_exit_code(const bru_result *result);
  * output the first three are empty. */
 BRU_API const char *bru_result_text(const bru_result *result, bru_text which, size_t *len);
 BRU_API const bru_usage *bru_result_usage(const bru_result *result);
+/* What the guest handed out by `brumate.show()`, in that order. */
+BRU_API size_t bru_result_artifact_count(const bru_result *result);
+/* The bytes of artifact `index` and its type ("image/png"); NULL if there is none. Borrowed until
+ * bru_result_free(). */
+BRU_API const void *bru_result_artifact(const bru_result *result, size_t index, const char **type,
+                                        size_t *len);
+
 /* Whether the session goes on as it was; if not, it only takes bru_session_reset(). */
 BRU_API int bru_result_session_alive(const bru_result *result);
 BRU_API void bru_result_free(bru_result *result);

@@ -14,6 +14,7 @@
 
 #include "image.h"
 #include "result.h"
+#include "storage.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +38,8 @@ typedef struct bru_limits {
     uint64_t memory_bytes; /* linear memory, the interpreter's own 20 MB included: 128 MiB */
     uint64_t output_bytes; /* stdout and stderr of one execution together: 1 MiB */
     uint64_t file_bytes;   /* in-memory files, their names and folders: 64 MiB */
-    unsigned flags;        /* of bru_limit_flag */
+    uint64_t artifact_bytes; /* what `brumate.show()` hands out in one execution: 32 MiB */
+    unsigned flags;          /* of bru_limit_flag */
 } bru_limits;
 
 enum bru_mount_flag { BRU_MOUNT_WRITE = 1u /* else read-only */ };
@@ -48,6 +50,14 @@ typedef struct bru_mount {
     const char *guest_path; /* absolute; its parents are made if missing */
     unsigned flags;         /* of bru_mount_flag */
 } bru_mount;
+
+/* A function of the host that guest code calls as `await name(...)`. Each call is a CALL event, whose
+ * bytes are the arguments as the guest's codec has them: [[positional...], {name: keyword...}]. */
+typedef struct bru_function {
+    const char *name;        /* an identifier, or several with dots between: functions of an object */
+    const char *description; /* for `_callbacks.list()`; NULL: "" */
+    const char *schema;      /* of its arguments, JSON, for the same; NULL: none */
+} bru_function;
 
 enum bru_session_flag {
     BRU_STREAM_OUTPUT = 1u, /* hand output out as events instead of keeping it for the result */
@@ -61,9 +71,13 @@ typedef struct bru_session_options {
     size_t mount_count;
     const char *const *env; /* "KEY=VALUE"; nothing of the host's environment is shown */
     size_t env_count;
-    unsigned flags; /* of bru_session_flag */
+    const bru_function *functions;
+    size_t function_count;
+    bru_storage *storage;     /* shared files, shown at storage_path; NULL: none */
+    const char *storage_path; /* absolute; NULL: /data */
+    unsigned flags;           /* of bru_session_flag */
 } bru_session_options;
-#define BRU_SESSION_OPTIONS_INIT { sizeof(bru_session_options), { 0 }, NULL, 0, NULL, 0, 0 }
+#define BRU_SESSION_OPTIONS_INIT { .size = sizeof(bru_session_options) }
 
 /* Makes a session: a fresh Python from `image`, ready to run. Copies what options point to.
  * BRU_ELIMIT  no address space or mappings left. BRU_ENOENT, BRU_EPERM  a mount's folder.
@@ -88,10 +102,14 @@ typedef struct bru_exec_options {
     size_t argc;
     const char *input; /* stdin, if not BRU_PULL_INPUT; NULL: at its end; not kept */
     size_t input_len;
+    const void *inputs; /* variables to set first: a map from names to values, as the guest's codec
+                         * has them (CBOR); NULL: none; not kept */
+    size_t inputs_len;
+    const char *capture; /* the variable whose JSON becomes BRU_TEXT_VALUE; NULL: none */
     uint64_t timeout_ns; /* 0: the session's */
     unsigned flags;      /* of bru_exec_flag */
 } bru_exec_options;
-#define BRU_EXEC_OPTIONS_INIT { sizeof(bru_exec_options), NULL, NULL, 0, NULL, 0, 0, 0 }
+#define BRU_EXEC_OPTIONS_INIT { .size = sizeof(bru_exec_options) }
 
 /* Runs `src` (UTF-8, `len` bytes, not kept) to its end on this thread: waits through sleeps,
  * answers calls of host functions with an error, refuses INPUT with the end of the file.
@@ -137,7 +155,12 @@ typedef struct bru_event {
 BRU_API BRU_MUST_CHECK bru_status bru_session_next(bru_session *session, bru_event *event,
                                                    bru_error *err);
 
-/* Answers CALL event `id`: `ok` with a payload, or not `ok` with an error's text; copied.
+/* The largest value that crosses: the arguments of a call, a reply, inputs, a captured variable. */
+#define BRU_VALUE_MAX (16u << 20)
+
+/* Answers CALL event `id`: `ok` with a value as the codec has it, or not `ok` with an error's text,
+ * that the guest's call raises: "ValueError: no such city" as that built-in exception, any other as
+ * brumate.CallError. Copied.
  * BRU_EINVAL  no such call is open. BRU_ELIMIT  larger than the guest's memory can take. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_reply(bru_session *session, uint32_t id, int ok,
                                                     const void *data, size_t len, bru_error *err);
@@ -154,6 +177,47 @@ typedef enum bru_interrupt {
 /* Stops what runs, if something does: any thread, any time before bru_session_free(), also from a
  * signal handler. */
 BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
+
+/* Files, as the guest sees them: absolute paths, links followed inside. Not inside another call on the
+ * session. BRU_ENOENT, BRU_EPERM (also: read-only), BRU_EINVAL (a folder for a file, or the other
+ * way round), BRU_ELIMIT (no room). */
+
+/* Writes `len` bytes at `offset` of the file at `path`, that is made with the folders above it if
+ * it is missing; BRU_FILE_REPLACE empties it first. */
+enum bru_file_flag { BRU_FILE_REPLACE = 1u };
+BRU_API BRU_MUST_CHECK bru_status bru_session_write_file(bru_session *session, const char *path,
+                                                         uint64_t offset, const void *data,
+                                                         size_t len, unsigned flags, bru_error *err);
+/* Reads up to `len` bytes at `offset`; `*got` 0 is the end. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_read_file(bru_session *session, const char *path,
+                                                        uint64_t offset, void *data, size_t len,
+                                                        size_t *got, bru_error *err);
+
+typedef enum bru_file_kind { BRU_FILE, BRU_FOLDER, BRU_LINK, BRU_DEVICE } bru_file_kind;
+
+/* `name` is borrowed for the call that hands it out. */
+typedef struct bru_file_info {
+    const char *name; /* without the folder */
+    bru_file_kind kind;
+    uint64_t size;     /* bytes */
+    uint64_t mtime_ns; /* since 1970 */
+} bru_file_info;
+
+/* What is at `path`, links followed. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_stat_file(bru_session *session, const char *path,
+                                                        bru_file_info *out, bru_error *err);
+/* Calls `each` for every entry of the folder, in order of names, until it answers 0; it must not use
+ * the session. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_list_files(bru_session *session, const char *path,
+                                                         int (*each)(void *ctx,
+                                                                     const bru_file_info *file),
+                                                         void *ctx, bru_error *err);
+/* Removes a file, a link, or a folder with all that is in it. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_remove_file(bru_session *session, const char *path,
+                                                          bru_error *err);
+/* Makes a folder, and those above it; one that is there is no error. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_make_folder(bru_session *session, const char *path,
+                                                          bru_error *err);
 
 /* Bytes of memory that are this session's own: pages that its guest wrote. Asks the kernel, some
  * microseconds; 0 where it cannot tell. Not inside bru_session_next(). */
