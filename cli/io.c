@@ -64,6 +64,14 @@ write_end io_write(ctrl_c *c, int fd, const void *data, size_t len, uint64_t unt
     return WRITE_DONE;
 }
 
+/* What was typed while libedit had the terminal has a CR where a line ends with NL: libedit has the
+ * terminal turn NL into CR, and takes either. */
+static void mend_lines(input *in) {
+    if (!isatty(STDIN_FILENO)) return;
+    for (char *at = in->data; (at = memchr(at, '\r', in->len - (size_t)(at - in->data))); at++)
+        *at = '\n';
+}
+
 wait_end input_fill(input *in, ctrl_c *c, uint64_t until) {
     while (in->at == in->len && !in->ended) {
         if (!in->data) in->data = malloc(INPUT_CHUNK);
@@ -80,6 +88,7 @@ wait_end input_fill(input *in, ctrl_c *c, uint64_t until) {
         in->ended = n <= 0;
         in->at = 0;
         in->len = n > 0 ? (size_t)n : 0;
+        mend_lines(in);
     }
     return WAIT_READY;
 }

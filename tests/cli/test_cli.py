@@ -380,6 +380,14 @@ class Prompt(Case):
         self.assertIn("EOFError", t.expect(">>> "))
         self.assertIn("'snake'", t.say("name"))
 
+    def test_a_line_typed_ahead_reaches_input(self):
+        t = self.started()
+        for i in range(20):  # the terminal may change hands before, between or after
+            with self.subTest(i):
+                t.type(f"name = input('who? ')\nsnake{i}\n")
+                self.assertIn("who? ", t.expect(">>> "))
+                self.assertIn(f"'snake{i}'", t.say("name"))
+
     def test_leaving(self):
         for line, code in [("exit()", 0), ("quit()", 0), ("exit", 0), ("exit(6)", 6),
                            ("import sys; sys.exit(4)", 4), ("raise SystemExit(5)", 5)]:
