@@ -145,6 +145,9 @@ typedef struct agent_control {
     uint32_t trip_any;
     uint32_t waits;          /* address of agent_wait[waits_len]: at rest or in wait(), the */
     uint32_t waits_len;      /* descriptors waited for; when one is ready, DELIVER */
+    uint32_t fresh;          /* not 0: the next step begins by waking, with entropy and environment of
+                              * its own. Set at boot, and by a host that put a snapshot back */
+    uint32_t reserved;       /* 0 */
 } agent_control;
 
 #endif

@@ -29,7 +29,6 @@ static struct {
     /* The agent's entry points, by name in _brumate_agent; see there. */
     PyObject *begin, *start, *finish, *struck, *deliver, *cancel, *check, *complete, *wake;
     unsigned runs;
-    int fresh; /* no step yet since the image */
 } agent;
 
 /* --- ends --- */
@@ -352,8 +351,8 @@ EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len) {
     if (!agent.main || (len && !input_is_ours(bytes, len))) return AGENT_REST_BROKEN;
     if (!len) bytes = input_small;
     bytes[len] = 0;
-    if (agent.fresh) {
-        agent.fresh = 0;
+    if (guest.control.fresh) {
+        guest.control.fresh = 0;
         wake();
     }
     guest.control.waits_len = 0;
@@ -464,7 +463,7 @@ static int boot(const char *modules, uint32_t len) {
     Py_CLEAR(guest.struck);
     agent.runs = 0;
     boot_settle();
-    agent.fresh = 1;
+    guest.control.fresh = 1;
     return 0;
 }
 

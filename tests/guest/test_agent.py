@@ -430,13 +430,17 @@ class Life(AgentTest):
         random.setstate(state)
         os.environb[b"OF_THIS_INSTANCE"] = b"1=2"
         real, life.environ = life.environ, lambda: [b"OF_THIS_INSTANCE=1=2", b"", b"=x", b"none"]
-        kept = dict(os.environ._data)
+        kept, encoded = dict(os.environ._data), life._encoded
         try:
             life.wake()
             self.assertNotEqual(random.random(), first)
             self.assertEqual(dict(os.environ), {"OF_THIS_INSTANCE": "1=2"})
+            os.environ["OF_THE_PROGRAM"] = "kept"
+            life.environ = lambda: [b"OF_ANOTHER_INSTANCE=3"]
+            life.wake()
+            self.assertEqual(dict(os.environ), {"OF_ANOTHER_INSTANCE": "3", "OF_THE_PROGRAM": "kept"})
         finally:
-            life.environ = real
+            life.environ, life._encoded = real, encoded
             os.environ._data.clear()
             os.environ._data.update(kept)
             del os.environ["OF_THIS_INSTANCE"]

@@ -82,7 +82,9 @@ def rehearsed():
 
 
 def wake():
-    """The first thing in an instance: entropy, environment, of its own."""
+    """The first thing in an instance, and in one that a snapshot was put back into: entropy and
+    environment of its own. What the program itself changed in os.environ stays."""
+    global _encoded
     for one in _randoms:
         entropy = _urandom(16)
         if not stir(one, entropy):
@@ -91,8 +93,11 @@ def wake():
     if now == _encoded:
         return
     data = _environ._data
-    data.clear()
+    for item in _encoded:
+        if item not in now:
+            data.pop(item.partition(b"=")[0], None)
     for item in now:
         key, equals, value = item.partition(b"=")
-        if equals and key:
+        if equals and key and item not in _encoded:
             data[key] = value
+    _encoded = now
