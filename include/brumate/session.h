@@ -92,7 +92,8 @@ BRU_API void bru_session_free(bru_session *session);
 enum bru_exec_flag {
     BRU_EXEC_DISPLAY = 1u, /* print the last expression's repr, as the interactive prompt does */
     BRU_EXEC_MODULE = 2u,  /* the source is a module's name: run it as `python -m` does */
-    BRU_EXEC_PROGRAM = 4u  /* a whole program: atexit functions run at its end */
+    BRU_EXEC_PROGRAM = 4u, /* a whole program: atexit functions run at its end */
+    BRU_EXEC_STREAM = 8u   /* as BRU_STREAM_OUTPUT, for this execution */
 };
 
 typedef struct bru_exec_options {

@@ -142,7 +142,8 @@ static bru_status check_exec(const char *src, size_t len, const bru_exec_options
     if (!src && len) return invalid(err, "no source");
     bru_status st = take_options(options, o, sizeof *o, err);
     if (!st)
-        st = check_flags(o->flags, BRU_EXEC_DISPLAY | BRU_EXEC_MODULE | BRU_EXEC_PROGRAM,
+        st = check_flags(o->flags,
+                         BRU_EXEC_DISPLAY | BRU_EXEC_MODULE | BRU_EXEC_PROGRAM | BRU_EXEC_STREAM,
                          "an execution", err);
     if (st) return st;
     if (o->argc && !o->argv) return invalid(err, "arguments are counted but not given");

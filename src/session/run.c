@@ -98,7 +98,8 @@ bru_status session_start(bru_session *s, const char *src, size_t len, const bru_
     if (s->phase != PHASE_IDLE) return error_set(err, BRU_ESTATE, "%s", state_text(s));
     session_run *run = &s->run;
     sink_clear(s->output);
-    session_collect(s, !(pulled && (s->flags & BRU_STREAM_OUTPUT)));
+    bool stream = (s->flags & BRU_STREAM_OUTPUT) || (o->flags & BRU_EXEC_STREAM);
+    session_collect(s, !(pulled && stream));
     run->pull = pulled && (s->flags & BRU_PULL_INPUT);
     run->result = result_new();
     bru_status st = run->result ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a result");
