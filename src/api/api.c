@@ -91,14 +91,36 @@ bru_status bru_image_open(const char *path, const bru_image_options *options, br
                       out, err);
 }
 
+#define PRELOAD_MAX (64u << 10)
+#define NOTE_MAX    (256u << 10)
+
+/* Text that a manifest can hold: no control characters but `but`, at most `max` bytes. */
+static bru_status check_line(const char *text, char but, size_t max, const char *of,
+                             bru_error *err) {
+    size_t len = 0;
+    for (; text && text[len]; len++) {
+        unsigned char c = (unsigned char)text[len];
+        if ((c < ' ' && text[len] != but) || c == 0x7f)
+            return error_set(err, BRU_EINVAL, "%s of an image with control characters", of);
+        if (len == max)
+            return error_set(err, BRU_EINVAL, "%s of an image with more than %zu bytes", of, max);
+    }
+    return BRU_OK;
+}
+
 bru_status bru_image_build(const bru_build_options *options, const char *path, bru_error *err) {
     bru_build_options o = BRU_BUILD_OPTIONS_INIT;
     bru_status st = take_options(options, &o, sizeof o, err);
     if (st) return st;
     if (!path || !*path) return invalid(err, "no path for the image to build");
-    if (!o.guest_path) return invalid(err, "no guest to build an image of");
-    if (!o.root_path) return invalid(err, "no folder for the image's files");
-    return boot_image(&o, path, err);
+    if (o.base && (o.guest_path || o.root_path))
+        return invalid(err, "an image is built on a base, or of guest and folder, not of both");
+    if (!o.base && !o.guest_path) return invalid(err, "no guest to build an image of");
+    if (!o.base && !o.root_path) return invalid(err, "no folder for the image's files");
+    if (o.file_count && !o.files) return invalid(err, "files are counted but not given");
+    st = check_line(o.preload, '\n', PRELOAD_MAX, "modules to preload", err);
+    if (!st) st = check_line(o.note, 0, NOTE_MAX, "the note", err);
+    return st ? st : boot_image(&o, path, err);
 }
 
 /* ---- Sessions --------------------------------------------------------------------------- */

@@ -72,6 +72,9 @@ static bru_status read_manifest(bru_image *im, int fd, const format_header *h, c
                        "%.12s...): build the image again",
                        path, sha, guest_wasm_sha256(im->code));
     if (!st) st = format_value(bytes, lines, "preloaded", &im->preloaded, err);
+    if (!st && format_value(bytes, lines, "note", &im->note, NULL) == BRU_EFORMAT)
+        im->note = mem_string(""); /* images had none at first */
+    if (!st && !im->note) st = error_set(err, BRU_ENOMEM, "no memory for the manifest of %s", path);
     if (!st) st = format_value(bytes, lines, "control", &control, err);
     if (!st) {
         unsigned long at = strtoul(control, NULL, 10);
@@ -133,6 +136,7 @@ static void fill_info(bru_image *im, const format_header *h) {
         .guest_build = guest_build_line(im->code),
         .wasm_sha256 = guest_wasm_sha256(im->code),
         .preloaded = im->preloaded,
+        .note = im->note,
         .id = im->id,
         .file_bytes = h->file_len,
         .memory_bytes = h->memory.len,
@@ -187,6 +191,7 @@ void bru_image_unref(bru_image *image) {
     guest_unref(image->code);
     mem_free(image->globals);
     mem_free(image->preloaded);
+    mem_free(image->note);
     mem_free(image);
 }
 

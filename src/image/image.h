@@ -27,7 +27,7 @@ struct bru_image {
     uint32_t control_at; /* of the agent_control block, checked to lie inside memory */
     uint8_t *globals;
     size_t globals_len;
-    char *preloaded;
+    char *preloaded, *note;
     bru_image_info info;
     char id[33];
 };
@@ -45,8 +45,9 @@ BRU_MUST_CHECK bru_status image_root_map(int fd, uint64_t offset, uint64_t len, 
 /* An image in the making: a temporary file beside the one to be, with the root archive in it. */
 typedef struct image_writer image_writer;
 
-/* Starts writing what will be `path`, with the files of the host folder `root_path`. */
-BRU_MUST_CHECK bru_status image_writer_new(const char *path, const char *root_path,
+/* Starts writing what will be `path`, with the files of `root`, and `count` files more. */
+BRU_MUST_CHECK bru_status image_writer_new(const char *path, vfs_fs *root,
+                                           const bru_build_file *files, size_t count,
                                            image_writer **out, bru_error *err);
 /* The archive, mapped from the temporary file; a reference is the caller's. */
 BRU_MUST_CHECK bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_error *err);
@@ -54,6 +55,7 @@ BRU_MUST_CHECK bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_e
 typedef struct image_state {
     const guest *code;
     const char *preloaded; /* one a line */
+    const char *note;      /* the builder's own */
     uint32_t control_at;
     gmem memory;
     const uint8_t *globals;

@@ -59,8 +59,23 @@ static bru_status open_temporary(image_writer *w, bru_error *err) {
     return error_errno(err, errno, "cannot write beside %s", w->path);
 }
 
-bru_status image_writer_new(const char *path, const char *root_path, image_writer **out,
-                            bru_error *err) {
+static bru_status put_root(image_writer *w, vfs_fs *root, const bru_build_file *files, size_t count,
+                           bru_error *err) {
+    archive_file *added = mem_zero(count + 1, sizeof *added);
+    if (!added) return error_set(err, BRU_ENOMEM, "no memory for %zu files", count);
+    for (size_t i = 0; i < count; i++)
+        added[i] = (archive_file){ files[i].path, files[i].data, files[i].len };
+    w->header.root.offset = w->at;
+    bru_status st = archive_extend(root, added, count, ROOT_MTIME, put_archive, w, err);
+    w->header.root.len = w->at - w->header.root.offset;
+    if (!st && w->header.root.len > FORMAT_ROOT_MAX)
+        st = error_set(err, BRU_ELIMIT, "the files of the image are more than 4 GiB");
+    mem_free(added);
+    return st;
+}
+
+bru_status image_writer_new(const char *path, vfs_fs *root, const bru_build_file *files,
+                            size_t count, image_writer **out, bru_error *err) {
     *out = NULL;
     image_writer *w = mem_zero(1, sizeof *w);
     if (!w) return error_set(err, BRU_ENOMEM, "no memory to write an image");
@@ -75,9 +90,7 @@ bru_status image_writer_new(const char *path, const char *root_path, image_write
         st = open_temporary(w, err);
     }
     w->at = FORMAT_PAGE;
-    w->header.root.offset = w->at;
-    if (!st) st = archive_build(root_path, ROOT_MTIME, NULL, NULL, put_archive, w, err);
-    w->header.root.len = w->at - w->header.root.offset;
+    if (!st) st = put_root(w, root, files, count, err);
     if (st)
         image_writer_free(w);
     else
@@ -142,9 +155,13 @@ static bru_status put_manifest(image_writer *w, const image_state *state, bru_er
     bru_status st = line(&b, "wasm_sha256", guest_wasm_sha256(state->code));
     if (!st) st = line(&b, "build", guest_build_line(state->code));
     if (!st) st = line(&b, "preloaded", state->preloaded);
+    if (!st) st = line(&b, "note", state->note);
     if (!st) st = line(&b, "control", control);
     if (!st) st = buf_append(&b, state->globals, state->globals_len);
-    if (st) error_set(err, st, "the manifest is too large: fewer modules to preload may help");
+    if (st)
+        error_set(
+            err, st,
+            "the manifest is too large: fewer modules to preload, or a shorter note, may help");
     align(w);
     w->header.manifest = (format_section){ w->at, b.len };
     w->header.globals_len = (uint32_t)state->globals_len;

@@ -22,6 +22,9 @@
 #define ARCHIVE_TRAILER     16u
 #define ARCHIVE_ALIGN       16u
 #define ARCHIVE_ENTRIES_MAX (1u << 24)
+/* Of what is added: below what paths of a guest may have. */
+#define ARCHIVE_PATH_MAX  2048u
+#define ARCHIVE_DEPTH_MAX 64u
 
 /* Offsets in the header. */
 enum {

@@ -1,5 +1,6 @@
-/* Makes an archive of a host folder: the names first, folder by folder and sorted, then the data
- * in one pass. The folder is read through hostfs, so no link leads out of it here either. */
+/* Makes an archive of a file system and of files in memory that are laid over it: the names first,
+ * folder by folder and sorted, then the data in one pass. A host folder is read through hostfs, so
+ * no link leads out of it here either. */
 #include "archive.h"
 #include "vfs_internal.h"
 
@@ -8,14 +9,16 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-#define FILE_MAX ((uint64_t)4 << 30)
+#define FILE_MAX  ((uint64_t)4 << 30)
+#define PART_SIZE ((size_t)1 << 18)
 
 typedef struct item {
-    vfs_node *node; /* held */
+    vfs_node *node; /* held; NULL: only added */
     char *path;     /* below the folder */
     size_t name;    /* where its last part begins */
     vfs_kind kind;
     uint32_t parent, first, children;
+    size_t added, added_end; /* what is added at or below it, a range of builder.added */
     uint64_t offset, size;
 } item;
 
@@ -23,6 +26,8 @@ typedef struct builder {
     vfs_fs *fs;
     item *items;
     uint32_t count, cap;
+    const archive_file **added; /* by their paths, what is in one folder side by side */
+    size_t added_count;
     bool (*keep)(void *ctx, const char *path, vfs_kind kind);
     void *keep_ctx;
     uint64_t mtime;
@@ -30,14 +35,23 @@ typedef struct builder {
     void *write_ctx;
     bru_error *err;
     XXH3_state_t *sum;
-    uint8_t part[65536];
+    uint8_t *part; /* PART_SIZE bytes */
 } builder;
 
-/* Takes over `node` and `path`, whether it succeeds or not. */
-static bru_status item_add(builder *b, vfs_node *node, char *path, vfs_kind kind, uint32_t parent) {
+static void node_hold(builder *b, vfs_node *n) {
+    if (b->fs->ops->hold) b->fs->ops->hold(b->fs, n);
+}
+
+static void node_drop(builder *b, vfs_node *n) {
+    if (n && b->fs->ops->drop) b->fs->ops->drop(b->fs, n);
+}
+
+/* Takes over the node and the path of `it`, whether it succeeds or not. */
+static bru_status item_add(builder *b, item it) {
     bru_status st = BRU_OK;
     if (b->count == ARCHIVE_ENTRIES_MAX)
-        st = error_set(b->err, BRU_ELIMIT, "%s: more than %u entries", path, ARCHIVE_ENTRIES_MAX);
+        st =
+            error_set(b->err, BRU_ELIMIT, "%s: more than %u entries", it.path, ARCHIVE_ENTRIES_MAX);
     if (!st && b->count == b->cap) {
         uint32_t cap = b->cap ? b->cap * 2 : 256;
         item *items = mem_grow(b->items, cap * sizeof *items);
@@ -45,41 +59,112 @@ static bru_status item_add(builder *b, vfs_node *node, char *path, vfs_kind kind
             b->items = items;
             b->cap = cap;
         } else {
-            st = error_set(b->err, BRU_ENOMEM, "%s: no memory", path);
+            st = error_set(b->err, BRU_ENOMEM, "%s: no memory", it.path);
         }
     }
     if (st) {
-        b->fs->ops->drop(b->fs, node);
-        mem_free(path);
+        node_drop(b, it.node);
+        mem_free(it.path);
         return st;
     }
-    const char *slash = strrchr(path, '/');
-    b->items[b->count++] = (item){ .node = node,
-                                   .path = path,
-                                   .kind = kind,
-                                   .parent = parent,
-                                   .name = slash ? (size_t)(slash - path) + 1 : 0 };
+    const char *slash = strrchr(it.path, '/');
+    it.name = slash ? (size_t)(slash - it.path) + 1 : 0;
+    b->items[b->count++] = it;
     return BRU_OK;
 }
 
-static bru_status child_add(builder *b, uint32_t dir, const char *name, size_t len) {
+/* ---- What is added ---- */
+
+static int rank(char c) {
+    return c == '\0' ? 0 : c == '/' ? 1 : (unsigned char)c + 1;
+}
+
+static int by_path(const void *a, const void *b) {
+    const char *p = (*(const archive_file *const *)a)->path;
+    const char *q = (*(const archive_file *const *)b)->path;
+    for (; *p && *p == *q; p++) q++;
+    return rank(*p) - rank(*q);
+}
+
+static bru_status added_check(const archive_file *f, bru_error *err) {
+    size_t depth = 0;
+    const char *shown = f->path && utf8_valid(f->path, strlen(f->path)) ? f->path : "a path";
+    for (const char *part = f->path; part; depth++) {
+        const char *slash = strchr(part, '/');
+        if (!name_valid(part, slash ? (size_t)(slash - part) : strlen(part)))
+            return error_set(
+                err, BRU_EINVAL,
+                "%.200s: not a path to add: names of 1 to %u bytes of UTF-8, parted by "
+                "slashes, none of them . or ..",
+                shown, VFS_NAME_MAX);
+        part = slash ? slash + 1 : NULL;
+    }
+    if (depth == 0 || depth > ARCHIVE_DEPTH_MAX || strlen(f->path) > ARCHIVE_PATH_MAX)
+        return error_set(err, BRU_ELIMIT, "%.200s: a path to add has at most %u bytes, %u folders",
+                         shown, ARCHIVE_PATH_MAX, ARCHIVE_DEPTH_MAX);
+    if (f->len > 0 && !f->data) return error_set(err, BRU_EINVAL, "%.200s: no data", shown);
+    return BRU_OK;
+}
+
+static bru_status added_take(builder *b, const archive_file *files, size_t count) {
+    b->added = mem_zero(count + 1, sizeof *b->added);
+    if (!b->added) return error_set(b->err, BRU_ENOMEM, "no memory for %zu files", count);
+    for (size_t i = 0; i < count; i++) {
+        bru_status st = added_check(&files[i], b->err);
+        if (st) return st;
+        b->added[i] = &files[i];
+    }
+    b->added_count = count;
+    qsort(b->added, count, sizeof *b->added, by_path);
+    return BRU_OK;
+}
+
+/* Where, from `at` on, what is added at or below `path` ends. */
+static size_t added_end(const builder *b, const char *path, size_t at, size_t end) {
+    size_t len = strlen(path);
+    while (at < end && strncmp(b->added[at]->path, path, len) == 0 &&
+           (b->added[at]->path[len] == '/' || b->added[at]->path[len] == '\0'))
+        at++;
+    return at;
+}
+
+/* ---- Folders ---- */
+
+/* Completes `it`, which is what its file system has at its path, by what is added there. */
+static bru_status child_merge(const builder *b, item *it) {
+    if (it->added == it->added_end) return BRU_OK;
+    bool file = strcmp(b->added[it->added]->path, it->path) == 0;
+    if (file && it->added_end - it->added > 1)
+        return error_set(b->err, BRU_EINVAL, "%s: added twice, or as a file and a folder",
+                         it->path);
+    if (it->node && (file || it->kind != VFS_DIR))
+        return error_set(b->err, BRU_EINVAL, "%s: cannot be added, it is there already", it->path);
+    it->kind = file ? VFS_REGULAR : VFS_DIR;
+    return BRU_OK;
+}
+
+/* `*at` is where in builder.added what belongs to the names from here on begins. */
+static bru_status child_add(builder *b, uint32_t dir, const char *name, size_t len, size_t *at) {
     const item *d = &b->items[dir];
     size_t base = strlen(d->path);
-    char *path = mem_zero(1, base + 1 + len + 1);
-    if (!path) return error_set(b->err, BRU_ENOMEM, "%s: no memory", name);
-    memcpy(path, d->path, base);
-    if (base > 0) path[base++] = '/';
-    memcpy(path + base, name, len);
-    vfs_node *n = NULL;
-    vfs_kind kind = VFS_UNKNOWN;
-    bru_status st =
-        vfs_error(b->err, b->fs->ops->lookup(b->fs, d->node, name, len, &n, &kind), path);
-    if (!st && (!b->keep || b->keep(b->keep_ctx, path, kind))) {
-        if (kind != VFS_UNKNOWN) return item_add(b, n, path, kind, dir);
-        st = error_set(b->err, BRU_EINVAL, "%s: neither a file, a folder nor a link", path);
-    }
-    if (n) b->fs->ops->drop(b->fs, n);
-    mem_free(path);
+    item it = { .parent = dir, .path = mem_zero(1, base + 1 + len + 1) };
+    if (!it.path) return error_set(b->err, BRU_ENOMEM, "%s: no memory", name);
+    memcpy(it.path, d->path, base);
+    if (base > 0) it.path[base++] = '/';
+    memcpy(it.path + base, name, len);
+    it.added = *at;
+    it.added_end = *at = added_end(b, it.path, *at, d->added_end);
+    vfs_err e =
+        d->node ? b->fs->ops->lookup(b->fs, d->node, name, len, &it.node, &it.kind) : VFS_ENOENT;
+    if (e == VFS_ENOENT && it.added < it.added_end) e = VFS_OK;
+    bru_status st = vfs_error(b->err, e, it.path);
+    bool kept = !it.node || !b->keep || b->keep(b->keep_ctx, it.path, it.kind);
+    if (!st && kept) st = child_merge(b, &it);
+    if (!st && kept && it.kind == VFS_UNKNOWN)
+        st = error_set(b->err, BRU_EINVAL, "%s: neither a file, a folder nor a link", it.path);
+    if (!st && kept) return item_add(b, it);
+    node_drop(b, it.node);
+    mem_free(it.path);
     return st;
 }
 
@@ -87,29 +172,56 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* All names in a folder, NUL-terminated in `text`, pointed to by `*list`, sorted. */
-static bru_status names_read(builder *b, const item *d, buf *text, char ***list, size_t *count) {
+/* Appends the names in a folder of the file system, each with its NUL. */
+static bru_status names_read(builder *b, const item *d, buf *text) {
     void *f = NULL;
     vfs_dirent entry = { 0 };
-    size_t n = 0;
+    bru_status st = BRU_OK;
+    if (!d->node) return BRU_OK;
     vfs_err e = b->fs->ops->open(b->fs, d->node, VFS_READ, &f);
     if (e) return vfs_error(b->err, e, d->path);
-    bru_status st = BRU_OK;
-    for (;;) {
+    while (!st) {
         e = b->fs->ops->readdir(b->fs, f, entry.next, &entry);
         if (e || entry.len == 0) break;
         st = buf_append(text, entry.name, entry.len + 1);
-        if (st) break;
-        n++;
     }
     b->fs->ops->close(b->fs, f);
-    if (e) return vfs_error(b->err, e, d->path);
-    *list = mem_zero(n + 1, sizeof **list);
-    if (st || !*list) return error_set(b->err, BRU_ENOMEM, "%s: no memory for its names", d->path);
+    if (st) return error_set(b->err, BRU_ENOMEM, "%s: no memory for its names", d->path);
+    return vfs_error(b->err, e, d->path);
+}
+
+/* The same for the names that are added. */
+static bru_status names_added(builder *b, const item *d, buf *text) {
+    size_t skip = strlen(d->path), before_len = 0;
+    const char *before = NULL;
+    if (skip > 0) skip++;
+    for (size_t i = d->added; i < d->added_end; i++) {
+        const char *name = b->added[i]->path + skip;
+        size_t len = strcspn(name, "/");
+        if (before && len == before_len && memcmp(name, before, len) == 0) continue;
+        if (buf_append(text, name, len) || buf_append(text, "", 1))
+            return error_set(b->err, BRU_ENOMEM, "%s: no memory for its names", d->path);
+        before = name;
+        before_len = len;
+    }
+    return BRU_OK;
+}
+
+/* All names in a folder, NUL-terminated in `text`, pointed to by `*list`, sorted, each once. */
+static bru_status names_list(builder *b, const item *d, buf *text, char ***list, size_t *count) {
+    bru_status st = names_read(b, d, text);
+    if (!st) st = names_added(b, d, text);
+    if (st) return st;
+    size_t n = 0, once = 0;
+    for (size_t i = 0; i < text->len; i++) n += text->data[i] == '\0';
+    char **all = *list = mem_zero(n + 1, sizeof **list);
+    if (!all) return error_set(b->err, BRU_ENOMEM, "%s: no memory for its names", d->path);
     char *p = (char *)text->data;
-    for (size_t i = 0; i < n; i++, p += strlen(p) + 1) (*list)[i] = p;
-    qsort(*list, n, sizeof **list, by_name);
-    *count = n;
+    for (size_t i = 0; i < n; i++, p += strlen(p) + 1) all[i] = p;
+    qsort(all, n, sizeof *all, by_name);
+    for (size_t i = 0; i < n; i++)
+        if (once == 0 || strcmp(all[once - 1], all[i]) != 0) all[once++] = all[i];
+    *count = once;
     return BRU_OK;
 }
 
@@ -119,9 +231,10 @@ static bru_status folder_read(builder *b, uint32_t dir) {
     char **list = NULL;
     size_t count = 0;
     item d = b->items[dir];
-    bru_status st = names_read(b, &d, &text, &list, &count);
+    size_t at = d.added;
+    bru_status st = names_list(b, &d, &text, &list, &count);
     b->items[dir].first = b->count;
-    for (size_t i = 0; !st && i < count; i++) st = child_add(b, dir, list[i], strlen(list[i]));
+    for (size_t i = 0; !st && i < count; i++) st = child_add(b, dir, list[i], strlen(list[i]), &at);
     b->items[dir].children = b->count - b->items[dir].first;
     mem_free(list);
     buf_free(&text);
@@ -135,12 +248,16 @@ static bru_status layout(builder *b, uint64_t data, uint64_t *end) {
         item *it = &b->items[i];
         if (it->kind == VFS_DIR) continue;
         vfs_stat st;
-        vfs_err e = b->fs->ops->stat(b->fs, it->node, &st);
-        if (e) return vfs_error(b->err, e, it->path);
-        if (st.size > FILE_MAX) return error_set(b->err, BRU_ELIMIT, "%s: above 4 GiB", it->path);
+        if (it->node) {
+            vfs_err e = b->fs->ops->stat(b->fs, it->node, &st);
+            if (e) return vfs_error(b->err, e, it->path);
+            it->size = st.size;
+        } else {
+            it->size = b->added[it->added]->len;
+        }
+        if (it->size > FILE_MAX) return error_set(b->err, BRU_ELIMIT, "%s: above 4 GiB", it->path);
         it->offset = at;
-        it->size = st.size;
-        at += (st.size + ARCHIVE_ALIGN - 1) / ARCHIVE_ALIGN * ARCHIVE_ALIGN;
+        at += (it->size + ARCHIVE_ALIGN - 1) / ARCHIVE_ALIGN * ARCHIVE_ALIGN;
     }
     *end = at;
     return BRU_OK;
@@ -187,13 +304,14 @@ static bru_status put_data(builder *b, const void *bytes, size_t len) {
 
 static bru_status put_file(builder *b, const item *it) {
     void *f = NULL;
+    if (!it->node) return put_data(b, b->added[it->added]->data, (size_t)it->size);
     vfs_err e = b->fs->ops->open(b->fs, it->node, VFS_READ, &f);
     if (e) return vfs_error(b->err, e, it->path);
     bru_status st = BRU_OK;
     uint64_t at = 0;
     while (!st) {
         size_t n = 0;
-        e = b->fs->ops->read(b->fs, f, at, b->part, sizeof b->part, &n);
+        e = b->fs->ops->read(b->fs, f, at, b->part, PART_SIZE, &n);
         if (e) st = vfs_error(b->err, e, it->path);
         if (st || n == 0) break;
         at += n;
@@ -272,53 +390,68 @@ static bru_status put_archive(builder *b) {
     return st ? st : put_tail(b);
 }
 
-static bru_status root_add(builder *b, const char *folder) {
-    vfs_node *root = b->fs->ops->root(b->fs);
+static bru_status root_add(builder *b) {
+    item it = { .node = b->fs->ops->root(b->fs), .kind = VFS_DIR, .added_end = b->added_count };
     vfs_stat s;
-    vfs_err e = b->fs->ops->stat(b->fs, root, &s);
-    if (e) return vfs_error(b->err, e, folder);
-    if (s.kind != VFS_DIR) return error_set(b->err, BRU_EINVAL, "%s: not a folder", folder);
-    char *path = mem_string("");
-    if (!path) return error_set(b->err, BRU_ENOMEM, "%s: no memory", folder);
-    b->fs->ops->hold(b->fs, root);
-    return item_add(b, root, path, VFS_DIR, 0);
+    vfs_err e = b->fs->ops->stat(b->fs, it.node, &s);
+    if (e) return vfs_error(b->err, e, "the folder of the archive");
+    if (s.kind != VFS_DIR)
+        return error_set(b->err, BRU_EINVAL, "what the archive is made of is not a folder");
+    it.path = mem_string("");
+    if (!it.path) return error_set(b->err, BRU_ENOMEM, "no memory for an archive");
+    node_hold(b, it.node);
+    return item_add(b, it);
 }
 
 static void builder_free(builder *b) {
     for (uint32_t i = 0; i < b->count; i++) {
-        b->fs->ops->drop(b->fs, b->items[i].node);
+        node_drop(b, b->items[i].node);
         mem_free(b->items[i].path);
     }
     mem_free(b->items);
+    mem_free(b->added);
+    mem_free(b->part);
     XXH3_freeState(b->sum);
     mem_free(b);
+}
+
+/* What `with` says is to be made into an archive; its other fields are filled here. */
+static bru_status build(const builder *with, const archive_file *files, size_t count) {
+    builder *b = mem_zero(1, sizeof *b);
+    if (!b) return error_set(with->err, BRU_ENOMEM, "no memory for an archive");
+    *b = *with;
+    b->sum = XXH3_createState();
+    b->part = mem_zero(1, PART_SIZE);
+    if (b->sum) XXH3_64bits_reset(b->sum);
+    bru_status st = b->sum && b->part ? added_take(b, files, count)
+                                      : error_set(b->err, BRU_ENOMEM, "no memory for an archive");
+    if (!st) st = root_add(b);
+    for (uint32_t i = 0; !st && i < b->count; i++) /* which grows as they are read */
+        if (b->items[i].kind == VFS_DIR) st = folder_read(b, i);
+    if (!st) st = put_archive(b);
+    builder_free(b);
+    return st;
+}
+
+bru_status archive_extend(vfs_fs *fs, const archive_file *files, size_t count, uint64_t mtime,
+                          archive_write write, void *write_ctx, bru_error *err) {
+    const builder with = {
+        .fs = fs, .mtime = mtime, .write = write, .write_ctx = write_ctx, .err = err
+    };
+    return build(&with, files, count);
 }
 
 bru_status archive_build(const char *folder, uint64_t mtime,
                          bool (*keep)(void *ctx, const char *path, vfs_kind kind), void *keep_ctx,
                          archive_write write, void *write_ctx, bru_error *err) {
-    vfs_fs *fs = NULL;
-    bru_status st = hostfs_open(folder, NULL, &fs, err);
-    if (st) return st;
-    builder *b = mem_zero(1, sizeof *b);
-    if (b) {
-        *b = (builder){ .fs = fs,
-                        .keep = keep,
-                        .keep_ctx = keep_ctx,
-                        .mtime = mtime,
-                        .write = write,
-                        .write_ctx = write_ctx,
-                        .err = err,
-                        .sum = XXH3_createState() };
-        if (b->sum) XXH3_64bits_reset(b->sum);
-        st = b->sum ? root_add(b, folder) : error_set(err, BRU_ENOMEM, "%s: no memory", folder);
-        for (uint32_t i = 0; !st && i < b->count; i++) /* which grows as they are read */
-            if (b->items[i].kind == VFS_DIR) st = folder_read(b, i);
-        if (!st) st = put_archive(b);
-        builder_free(b);
-    } else {
-        st = error_set(err, BRU_ENOMEM, "%s: no memory", folder);
-    }
-    fs_unref(fs);
+    builder with = { .keep = keep,
+                     .keep_ctx = keep_ctx,
+                     .mtime = mtime,
+                     .write = write,
+                     .write_ctx = write_ctx,
+                     .err = err };
+    bru_status st = hostfs_open(folder, NULL, &with.fs, err);
+    if (!st) st = build(&with, NULL, 0);
+    fs_unref(with.fs);
     return st;
 }

@@ -245,6 +245,18 @@ bru_status archive_build(const char *folder, uint64_t mtime,
                          bool (*keep)(void *ctx, const char *path, vfs_kind kind), void *keep_ctx,
                          archive_write write, void *write_ctx, bru_error *err);
 
+/* A file in memory, borrowed. */
+typedef struct archive_file {
+    const char *path; /* "json/decoder.py"; the folders above it need not exist */
+    const void *data;
+    size_t len;
+} archive_file;
+
+/* The same of all that is in `fs`, and of `count` files more. BRU_EINVAL names a file whose path is
+ * none, is there already or twice, or leads through a file; BRU_ELIMIT one too long or deep. */
+bru_status archive_extend(vfs_fs *fs, const archive_file *files, size_t count, uint64_t mtime,
+                          archive_write write, void *write_ctx, bru_error *err);
+
 /* ---- hostfs: a folder, or one file, of the host ------------------------------------------ */
 
 typedef struct hostfs_options {

@@ -221,6 +221,36 @@ TEST(a_foreign_or_damaged_archive_is_an_error_that_says_why) {
     host_teardown();
 }
 
+TEST(an_extended_archive_is_as_one_of_a_folder_with_all_of_it) {
+    const archive_file files[] = {
+        { "json/sub/y", "more", 4 }, { "a!", "", 0 },     { "zoo/keeper/x", "1", 1 },
+        { "json-c", "x", 1 },        { "zoo/b", "2", 1 }, { "json/sub/a/b", "3", 1 },
+    };
+    buf base, whole, extended;
+    bru_error err;
+    vfs_fs *fs = NULL;
+    REQUIRE(host_setup());
+    REQUIRE(!build(&base, &err));
+    REQUIRE(!archive_open(base.data, base.len, true, NULL, NULL, &fs, &err));
+    buf_init(&extended, 1 << 20);
+    CHECK_EQ(archive_extend(fs, files, 6, 42, to_buf, &extended, &err), BRU_OK);
+    CHECK_EQ(mkdir("zoo", 0755) | mkdir("zoo/keeper", 0755) | mkdir("json/sub/a", 0755), 0);
+    EACH(f, files) host_put(f->path, f->data, f->len);
+    REQUIRE(!build(&whole, &err));
+    CHECK(whole.len == extended.len && memcmp(whole.data, extended.data, whole.len) == 0);
+    FAULT_SWEEP {
+        bru_error e;
+        buf_clear(&extended);
+        bru_status st = archive_extend(fs, files, 6, 42, to_buf, &extended, &e);
+        CHECK(st == BRU_OK || st == BRU_ENOMEM);
+    }
+    fs_unref(fs);
+    buf_free(&base);
+    buf_free(&whole);
+    buf_free(&extended);
+    host_teardown();
+}
+
 TEST(archives_survive_each_failed_allocation) {
     REQUIRE(host_setup());
     FAULT_SWEEP {
