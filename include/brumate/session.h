@@ -185,7 +185,6 @@ BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
 
 /* Writes `len` bytes at `offset` of the file at `path`, that is made with the folders above it if
  * it is missing; BRU_FILE_REPLACE empties it first. */
-enum bru_file_flag { BRU_FILE_REPLACE = 1u };
 BRU_API BRU_MUST_CHECK bru_status bru_session_write_file(bru_session *session, const char *path,
                                                          uint64_t offset, const void *data,
                                                          size_t len, unsigned flags, bru_error *err);
@@ -194,17 +193,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_read_file(bru_session *session, co
                                                         uint64_t offset, void *data, size_t len,
                                                         size_t *got, bru_error *err);
 
-typedef enum bru_file_kind { BRU_FILE, BRU_FOLDER, BRU_LINK, BRU_DEVICE } bru_file_kind;
-
-/* `name` is borrowed for the call that hands it out. */
-typedef struct bru_file_info {
-    const char *name; /* without the folder */
-    bru_file_kind kind;
-    uint64_t size;     /* bytes */
-    uint64_t mtime_ns; /* since 1970 */
-} bru_file_info;
-
-/* What is at `path`, links followed. */
+/* What is at `path`, links followed. The name is in `path`: what stands behind its last slash. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_stat_file(bru_session *session, const char *path,
                                                         bru_file_info *out, bru_error *err);
 /* Calls `each` for every entry of the folder, in order of names, until it answers 0; it must not use
@@ -230,6 +219,11 @@ enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ 
  * BRU_EBUSY  inside bru_session_next() on another thread. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_reset(bru_session *session, unsigned flags,
                                                     bru_error *err);
+
+/* Drops the variables of `__main__`; modules stay loaded, host functions stay known. What destructors
+ * print is dropped, and they have some seconds.
+ * BRU_ESTATE  something runs, or the session has ended; also if it ended by this. */
+BRU_API BRU_MUST_CHECK bru_status bru_session_clear(bru_session *session, bru_error *err);
 
 /* For a prompt. Not while something runs (BRU_ESTATE). */
 typedef enum bru_completeness { BRU_COMPLETE, BRU_INCOMPLETE, BRU_SYNTAX_ERROR } bru_completeness;

@@ -144,6 +144,10 @@ static bru_status check_session_options(const bru_session_options *o, bru_error 
         if (!equals || equals == o->env[i])
             return error_set(err, BRU_EINVAL, "environment %zu is not NAME=value", i);
     }
+    if (o->function_count && !o->functions)
+        return invalid(err, "host functions are counted but not given");
+    if (o->storage_path && o->storage_path[0] != '/')
+        return invalid(err, "the path of a storage starts with /");
     return BRU_OK;
 }
 
@@ -172,6 +176,7 @@ static bru_status check_exec(const char *src, size_t len, const bru_exec_options
     for (size_t i = 0; i < o->argc; i++)
         if (!o->argv[i]) return error_set(err, BRU_EINVAL, "argument %zu is NULL", i);
     if (o->input_len && !o->input) return invalid(err, "input is counted but not given");
+    if (o->inputs_len && !o->inputs) return invalid(err, "inputs are counted but not given");
     return BRU_OK;
 }
 
@@ -194,6 +199,10 @@ bru_status bru_session_start(bru_session *session, const char *src, size_t len,
 bru_status bru_session_reset(bru_session *session, unsigned flags, bru_error *err) {
     bru_status st = check_flags(flags, BRU_RESET_FILES, "a reset", err);
     return st ? st : session_reset(session, flags, err);
+}
+
+bru_status bru_session_clear(bru_session *session, bru_error *err) {
+    return session_clear(session, err);
 }
 
 bru_status bru_session_check(bru_session *session, const char *src, size_t len,

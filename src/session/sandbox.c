@@ -44,8 +44,22 @@ static void recipe_free(bru_session_options *o) {
         mem_free((void *)o->mounts[i].guest_path);
     }
     for (size_t i = 0; o->env && i < o->env_count; i++) mem_free((void *)o->env[i]);
+    for (size_t i = 0; o->functions && i < o->function_count; i++) {
+        mem_free((void *)o->functions[i].name);
+        mem_free((void *)o->functions[i].description);
+        mem_free((void *)o->functions[i].schema);
+    }
     mem_free((void *)o->mounts);
     mem_free((void *)o->env);
+    mem_free((void *)o->functions);
+    mem_free((void *)o->storage_path);
+    bru_storage_unref(o->storage);
+}
+
+/* A copy of `text`, in `*to`; false without memory. No text has no copy. */
+static bool copy_text(const char *text, const char **to) {
+    *to = text ? mem_string(text) : NULL;
+    return *to || !text;
 }
 
 static bru_status recipe_copy(const bru_session_options *from, bru_session_options *to,
@@ -53,19 +67,22 @@ static bru_status recipe_copy(const bru_session_options *from, bru_session_optio
     *to = *from;
     bru_mount *mounts = mem_zero(from->mount_count + 1, sizeof *mounts);
     const char **env = mem_zero(from->env_count + 1, sizeof *env);
+    bru_function *functions = mem_zero(from->function_count + 1, sizeof *functions);
     to->mounts = mounts;
     to->env = env;
-    bool whole = mounts && env;
+    to->functions = functions;
+    to->storage = bru_storage_ref(from->storage);
+    bool whole = copy_text(from->storage_path, &to->storage_path) && mounts && env && functions;
     for (size_t i = 0; whole && i < from->mount_count; i++) {
         mounts[i].flags = from->mounts[i].flags;
-        mounts[i].host_path = mem_string(from->mounts[i].host_path);
-        mounts[i].guest_path = mem_string(from->mounts[i].guest_path);
-        whole = mounts[i].host_path && mounts[i].guest_path;
+        whole = copy_text(from->mounts[i].host_path, &mounts[i].host_path) &&
+                copy_text(from->mounts[i].guest_path, &mounts[i].guest_path);
     }
-    for (size_t i = 0; whole && i < from->env_count; i++) {
-        env[i] = mem_string(from->env[i]);
-        whole = env[i] != NULL;
-    }
+    for (size_t i = 0; whole && i < from->env_count; i++) whole = copy_text(from->env[i], &env[i]);
+    for (size_t i = 0; whole && i < from->function_count; i++)
+        whole = copy_text(from->functions[i].name, &functions[i].name) &&
+                copy_text(from->functions[i].description, &functions[i].description) &&
+                copy_text(from->functions[i].schema, &functions[i].schema);
     return whole ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a sandbox");
 }
 

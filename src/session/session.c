@@ -2,6 +2,9 @@
 #include "session/session.h"
 
 #include "base/os_wait.h"
+#include "session/functions.h"
+#include "session/files.h"
+#include "session/storage.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,6 +17,7 @@ bru_limits session_limits(const bru_limits *asked) {
     if (!l.memory_bytes) l.memory_bytes = 128ull << 20;
     if (!l.output_bytes) l.output_bytes = 1ull << 20;
     if (!l.file_bytes) l.file_bytes = 64ull << 20;
+    if (!l.artifact_bytes) l.artifact_bytes = 32ull << 20;
     return l;
 }
 
@@ -46,6 +50,7 @@ bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
                              .max_file = bytes < SESSION_FILE_MAX ? bytes : SESSION_FILE_MAX };
     sink_options streams = sink_for(s, true);
     calls_init(&s->calls);
+    buf_init(&s->functions, FUNCTIONS_BYTES_MAX);
     buf_init(&s->run.posted, SESSION_RESULT_MAX);
     buf_init(&s->reply, SESSION_REPLY_MAX);
     buf_init(&s->failure, SESSION_FAILURE_MAX);
@@ -66,6 +71,7 @@ void session_close_world(bru_session *s) {
     source_free(s->input);
     fs_unref(s->tree);
     calls_free(&s->calls);
+    buf_free(&s->functions);
     buf_free(&s->run.posted);
     buf_free(&s->reply);
     buf_free(&s->failure);
@@ -100,6 +106,13 @@ static bru_status mount_all(bru_session *s, const bru_session_options *o, bru_er
         fs_unref(fs);
     }
     return st;
+}
+
+/* The storage's files, in place of the session's own if that is where they are to be. */
+static bru_status mount_storage(bru_session *s, const bru_session_options *o, bru_error *err) {
+    if (!o->storage) return BRU_OK;
+    return vfs_mount(s->files, o->storage_path ? o->storage_path : "/data",
+                     storage_tree(o->storage), err);
 }
 
 /* What every program may expect to find, then the embedder's own. */
@@ -174,8 +187,10 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     s->flags = o->flags;
     bru_status st = check_limits(&s->limits, image, err);
     if (!st) st = session_open_world(s, image->root, err);
+    if (!st) st = mount_storage(s, o, err);
     if (!st) st = mount_all(s, o, err);
     if (!st) st = set_environment(s, o, err);
+    if (!st) st = functions_copy(o->functions, o->function_count, &s->functions, err);
     if (!st) st = read_control(s, err);
     bool unlimited = s->limits.memory_bytes == BRU_NO_LIMIT;
     instance_options options = {
@@ -206,6 +221,7 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
     bru_status st = instance_reset(s->guest, err);
     if (st == BRU_EBUSY) return st;
     session_run_clear(s);
+    session_forget_functions(s);
     s->cpu_before = 0;
     wasi_reset(s->wasi);
     sink_clear(s->output);
@@ -213,6 +229,10 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
     if (flags & BRU_RESET_FILES) memtree_clear(s->tree);
     s->phase = st ? PHASE_ENDED : PHASE_IDLE;
     return st;
+}
+
+void session_forget_functions(bru_session *s) {
+    s->functions_told = false;
 }
 
 void bru_session_interrupt(bru_session *s, bru_interrupt how) {
@@ -224,6 +244,12 @@ void bru_session_interrupt(bru_session *s, bru_interrupt how) {
         !atomic_compare_exchange_weak(&s->asked, &was, was | (soft ? ASKED_SOFT : ASKED_HARD)));
     engine_interrupt(s->guest, soft ? s->limits.grace_ns : 0);
     os_wake(&s->asked);
+}
+
+bru_status session_files(bru_session *s, vfs **out, bru_error *err) {
+    *out = s->files;
+    if (instance_state_of(s->guest) != INSTANCE_RUNNING) return BRU_OK;
+    return error_set(err, BRU_EBUSY, "the session runs: wait for its next event");
 }
 
 uint64_t bru_session_private_bytes(bru_session *s) {

@@ -7,6 +7,8 @@
  *   result.c    what an execution leaves behind
  *   boot.c      a guest that is started to become an image
  *   sandbox.c   sessions kept warm for one run each
+ *   storage.c   files in memory that sessions share and that outlive them
+ *   files.c     files from the embedder's side, of sessions and storages
  *
  * What the embedder sees as WAITING is one of two: the guest is at rest between two steps (its
  * whole state is in linear memory), or its stack is parked inside a door. */
@@ -25,7 +27,7 @@
 
 /* Ceilings of what a guest may post. */
 enum {
-    SESSION_RESULT_MAX = 16 << 20, /* type, text and traceback of an exception */
+    SESSION_RESULT_MAX = 20 << 20, /* an exception's texts, or a variable of BRU_VALUE_MAX */
     SESSION_REPLY_MAX = 1 << 20,   /* what a prompt asked for */
     SESSION_FAILURE_MAX = 1 << 16
 };
@@ -91,6 +93,8 @@ struct bru_session {
     session_wait wait;
     uint64_t wake_at; /* for WAIT_TIME, CLOCK_MONOTONIC ns */
     bool wait_cut;    /* WAIT_TIME ends now: a limit or an interrupt is due */
+    buf functions;       /* the host's, as agent_exec has them */
+    bool functions_told; /* to this instance */
     call_list calls;
     session_run run;
     uint64_t
@@ -144,6 +148,11 @@ BRU_MUST_CHECK bru_status session_run_to_end(bru_session *s, const char *src, si
 /* One step that answers with an AGENT_POST_REPLY, left in `s->reply` and NUL-terminated. */
 BRU_MUST_CHECK bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes,
                                       size_t len, bru_error *err);
+
+BRU_MUST_CHECK bru_status session_clear(bru_session *s, bru_error *err);
+
+/* The guest is another one than was told of the host functions: its next execution tells it. */
+void session_forget_functions(bru_session *s);
 
 /* Forgets the execution under way, whatever its phase. */
 void session_run_clear(bru_session *s);

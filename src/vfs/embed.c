@@ -18,23 +18,64 @@ bru_status vfs_make_folder(vfs *v, const char *path, bru_error *err) {
     return vfs_error(err, e, path);
 }
 
-bru_status vfs_put(vfs *v, const char *path, const void *bytes, size_t len, bru_error *err) {
+/* The folders above what `path` names. */
+static bru_status make_above(vfs *v, const char *path, bru_error *err) {
     const char *slash = strrchr(path, '/');
-    if (slash && slash > path) {
-        char *folder = mem_copy(path, (size_t)(slash - path));
-        if (!folder) return error_set(err, BRU_ENOMEM, "%s: no memory", path);
-        bru_status st = vfs_make_folder(v, folder, err);
-        mem_free(folder);
-        if (st) return st;
-    }
-    vfs_file *f = NULL;
-    vfs_err e = vfs_open(v, NULL, path, strlen(path), VFS_WRITE | VFS_CREATE | VFS_TRUNC, &f);
-    const uint8_t *p = bytes;
-    uint64_t at = 0;
-    while (!e && at < len) {
+    if (!slash || slash == path) return BRU_OK;
+    char *folder = mem_copy(path, (size_t)(slash - path));
+    if (!folder) return error_set(err, BRU_ENOMEM, "%s: no memory", path);
+    bru_status st = vfs_make_folder(v, folder, err);
+    mem_free(folder);
+    return st;
+}
+
+/* Opens a file, and nothing but a file: what is written to or read from a device is its guest's. */
+static vfs_err open_regular(vfs *v, const char *path, unsigned flags, vfs_file **out) {
+    vfs_err e = vfs_open(v, NULL, path, strlen(path), flags, out);
+    if (e || vfs_file_kind(*out) == VFS_REGULAR) return e;
+    e = vfs_file_kind(*out) == VFS_DIR ? VFS_EISDIR : VFS_ENXIO;
+    vfs_close(*out);
+    *out = NULL;
+    return e;
+}
+
+static vfs_err write_all(vfs_file *f, uint64_t at, const uint8_t *bytes, size_t len) {
+    vfs_err e = VFS_OK;
+    while (!e && len > 0) {
         size_t n = 0;
-        e = vfs_write(f, &at, false, p + at, len - (size_t)at, &n);
+        e = vfs_write(f, &at, false, bytes, len, &n);
         if (!e && n == 0) e = VFS_ENOSPC;
+        bytes += n;
+        len -= n;
+    }
+    return e;
+}
+
+bru_status vfs_write_file(vfs *v, const char *path, uint64_t at, const void *bytes, size_t len,
+                          bool replace, bru_error *err) {
+    vfs_file *f = NULL;
+    if (at > INT64_MAX - len) return vfs_error(err, VFS_EFBIG, path);
+    bru_status st = make_above(v, path, err);
+    if (st) return st;
+    vfs_err e = open_regular(v, path, VFS_WRITE | VFS_CREATE | (replace ? VFS_TRUNC : 0u), &f);
+    if (!e) e = write_all(f, at, bytes, len);
+    vfs_close(f);
+    return vfs_error(err, e, path);
+}
+
+bru_status vfs_put(vfs *v, const char *path, const void *bytes, size_t len, bru_error *err) {
+    return vfs_write_file(v, path, 0, bytes, len, true, err);
+}
+
+bru_status vfs_read_file(vfs *v, const char *path, uint64_t at, void *out, size_t len, size_t *got,
+                         bru_error *err) {
+    vfs_file *f = NULL;
+    size_t n = 1;
+    *got = 0;
+    vfs_err e = open_regular(v, path, VFS_READ, &f);
+    while (!e && n > 0 && *got < len) {
+        e = vfs_read(f, at + *got, (uint8_t *)out + *got, len - *got, &n);
+        if (!e) *got += n;
     }
     vfs_close(f);
     return vfs_error(err, e, path);
@@ -44,10 +85,7 @@ bru_status vfs_get(vfs *v, const char *path, buf *out, bru_error *err) {
     vfs_file *f = NULL;
     size_t before = out->len, n = 1;
     uint64_t at = 0;
-    vfs_err e = vfs_open(v, NULL, path, strlen(path), VFS_READ, &f);
-    if (!e && vfs_file_kind(f) != VFS_REGULAR)
-        e = vfs_file_kind(f) == VFS_DIR ? VFS_EISDIR : VFS_ENXIO;
-    bru_status st = vfs_error(err, e, path);
+    bru_status st = vfs_error(err, open_regular(v, path, VFS_READ, &f), path);
     while (!st && n > 0) {
         uint8_t part[4096];
         st = vfs_error(err, vfs_read(f, at, part, sizeof part, &n), path);

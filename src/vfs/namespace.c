@@ -15,13 +15,24 @@ static bru_status mount_root(vfs *v, vfs_fs *fs, bru_error *err) {
     return BRU_OK;
 }
 
-bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_source *random,
-                   vfs **out, bru_error *err) {
+bru_status vfs_new_plain(vfs_fs *root, vfs **out, bru_error *err) {
     *out = NULL;
     vfs *v = mem_zero(1, sizeof *v);
     if (!v) return error_set(err, BRU_ENOMEM, "no memory for a namespace of files");
-    vfs_fs *devices = NULL;
     bru_status st = mount_root(v, root, err);
+    if (st)
+        vfs_free(v);
+    else
+        *out = v;
+    return st;
+}
+
+bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_source *random,
+                   vfs **out, bru_error *err) {
+    vfs *v;
+    vfs_fs *devices = NULL;
+    *out = NULL;
+    bru_status st = vfs_new_plain(root, &v, err);
     if (!st && root->ops == &memtree_ops) st = memtree_fix(root, "/data", err);
     if (!st && root->ops == &memtree_ops) st = memtree_fix(root, "/tmp", err);
     if (!st) st = devices_new(output, input, random, &devices, err);

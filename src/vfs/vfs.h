@@ -354,6 +354,8 @@ typedef struct vfs_file vfs_file;
  * are fixed in it. `random` is copied; NULL means random_system. BRU_ENOMEM: `*out` is NULL. */
 bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_source *random,
                    vfs **out, bru_error *err);
+/* A namespace of `root` alone: no devices, and nothing is made in it. */
+bru_status vfs_new_plain(vfs_fs *root, vfs **out, bru_error *err);
 void vfs_free(vfs *v); /* NULL allowed; all files must be closed */
 
 /* Shows the root of `fs` (a reference is taken) at an absolute path, over what may be there.
@@ -411,6 +413,12 @@ vfs_err vfs_ready(vfs_file *f, bool write, uint64_t at, uint64_t *bytes, bool *e
  * put replaces a file, and makes the folders above it; what was there is lost if it fails halfway.
  * get appends to `out`, whose ceiling bounds it. remove takes a folder with all that is in it. */
 bru_status vfs_put(vfs *v, const char *path, const void *bytes, size_t len, bru_error *err);
+/* A part of a file: writes `len` bytes at `at`, or answers up to `len` in `*got`, 0 at the end.
+ * Writing makes a missing file with the folders above it; `replace` empties it first. */
+bru_status vfs_write_file(vfs *v, const char *path, uint64_t at, const void *bytes, size_t len,
+                          bool replace, bru_error *err);
+bru_status vfs_read_file(vfs *v, const char *path, uint64_t at, void *out, size_t len, size_t *got,
+                         bru_error *err);
 bru_status vfs_get(vfs *v, const char *path, buf *out, bru_error *err);
 bru_status vfs_make_folder(vfs *v, const char *path, bru_error *err); /* and those above it */
 bru_status vfs_remove(vfs *v, const char *path, bru_error *err);
