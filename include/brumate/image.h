@@ -20,8 +20,9 @@ typedef struct bru_image_options {
     size_t size;            /* sizeof(bru_image_options) */
     const char *guest_path; /* the guest's shared object; NULL: `core.so` in the image's folder */
     unsigned flags;         /* of bru_image_flag */
+    bru_image *guest_of;    /* the guest of this image, already loaded, instead of a path's */
 } bru_image_options;
-#define BRU_IMAGE_OPTIONS_INIT { sizeof(bru_image_options), NULL, 0 }
+#define BRU_IMAGE_OPTIONS_INIT { .size = sizeof(bru_image_options) }
 
 /* Opens the image at `path` and loads its guest. NULL: the file named by the environment variable
  * BRUMATE_IMAGE, else `core.bru` beside the library or in its `brumate` folder.

@@ -82,13 +82,14 @@ bru_status bru_image_open(const char *path, const bru_image_options *options, br
     *out = NULL;
     bru_status st = take_options(options, &o, sizeof o, err);
     if (!st) st = check_flags(o.flags, BRU_IMAGE_TRUSTED, "an image", err);
+    if (!st && o.guest_of && o.guest_path)
+        st = invalid(err, "the guest of an image is named by path or by image, not by both");
     if (st) return st;
     if (!path && !default_image(found, sizeof found))
         return error_set(err, BRU_ENOENT,
                          "no image was found beside the program or library: name one, or set "
                          "BRUMATE_IMAGE");
-    return image_open(path ? path : found, o.guest_path, o.flags, tables, session_tables(tables),
-                      out, err);
+    return image_open(path ? path : found, &o, tables, session_tables(tables), out, err);
 }
 
 #define PRELOAD_MAX (64u << 10)

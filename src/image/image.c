@@ -147,22 +147,30 @@ static void fill_info(bru_image *im, const format_header *h) {
     };
 }
 
-bru_status image_open(const char *path, const char *guest_path, unsigned flags,
-                      const door_table *doors, size_t door_tables, bru_image **out,
-                      bru_error *err) {
+/* The guest that `o` names; that of another image is loaded already. */
+static bru_status open_guest(const char *path, const bru_image_options *o, guest **out,
+                             bru_error *err) {
+    if (o->guest_of) {
+        *out = guest_ref(o->guest_of->code);
+        return BRU_OK;
+    }
+    char *beside = o->guest_path ? NULL : guest_beside(path);
+    if (!o->guest_path && !beside) return error_set(err, BRU_ENOMEM, "no memory for an image");
+    bru_status st = guest_open(beside ? beside : o->guest_path, out, err);
+    mem_free(beside);
+    return st;
+}
+
+bru_status image_open(const char *path, const bru_image_options *o, const door_table *doors,
+                      size_t door_tables, bru_image **out, bru_error *err) {
     format_header h;
     int fd = -1;
-    char *beside = NULL;
     *out = NULL;
     bru_image *im = mem_zero(1, sizeof *im);
     if (!im) return error_set(err, BRU_ENOMEM, "no memory for an image");
     atomic_init(&im->refs, 1);
-    bru_status st = open_checked(path, flags, &fd, &h, err);
-    if (!st && !guest_path) {
-        guest_path = beside = guest_beside(path);
-        if (!beside) st = error_set(err, BRU_ENOMEM, "no memory for an image");
-    }
-    if (!st) st = guest_open(guest_path, &im->code, err);
+    bru_status st = open_checked(path, o->flags, &fd, &h, err);
+    if (!st) st = open_guest(path, o, &im->code, err);
     if (!st) st = image_exports_find(im->code, &im->exports, err);
     if (!st) st = guest_link_new(im->code, doors, door_tables, &im->link, err);
     if (!st) st = read_manifest(im, fd, &h, path, err);
@@ -170,7 +178,6 @@ bru_status image_open(const char *path, const char *guest_path, unsigned flags,
     if (!st) st = image_root_map(fd, h.root.offset, h.root.len, false, &im->root, err);
     if (!st) fill_info(im, &h);
     if (fd >= 0) close(fd);
-    mem_free(beside);
     if (st)
         bru_image_unref(im);
     else

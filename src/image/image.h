@@ -32,9 +32,8 @@ struct bru_image {
     char id[33];
 };
 
-/* Opens `path` with the guest at `guest_path` (NULL: core.so beside it), bound to `doors`. See
- * bru_image_open(). */
-BRU_MUST_CHECK bru_status image_open(const char *path, const char *guest_path, unsigned flags,
+/* Opens `path` with the guest that `o` names, bound to `doors`. See bru_image_open(). */
+BRU_MUST_CHECK bru_status image_open(const char *path, const bru_image_options *o,
                                      const door_table *doors, size_t door_tables, bru_image **out,
                                      bru_error *err);
 
