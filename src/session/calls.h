@@ -11,19 +11,21 @@ enum {
 };
 
 typedef struct call {
-    struct call *next;
+    struct call *next, *prev; /* among the news */
+    bool news;                /* in that list */
     uint32_t id;
-    bool handed;      /* the embedder has seen it */
-    bool dropped;     /* the guest no longer waits */
-    bool drop_handed; /* and the embedder knows */
-    char *name;       /* both freed once the event is over */
-    uint8_t *payload;
-    size_t len;
+    bool handed;   /* the embedder has seen it */
+    bool dropped;  /* the guest no longer waits */
+    char *name;    /* NUL-terminated; with the payload behind it; freed once the event is over */
+    size_t len;    /* of the payload */
+    size_t charge; /* bytes that count */
 } call;
 
 typedef struct call_list {
-    call *first, **last;
-    uint32_t open;
+    call **slots; /* all that are open, by a hash of their id; a power of two of them, or none */
+    uint32_t slot_count, open;
+    call *first, *last; /* news: what the embedder has not seen, in the order of posting */
+    call *shown;        /* whose name and payload the last event lent out; NULL: freed */
     size_t bytes;
     buf replies; /* agent_reply records for the guest to take */
 } call_list;
@@ -37,8 +39,10 @@ bru_status calls_post(call_list *l, uint32_t id, const void *name, size_t name_l
                       const void *payload, size_t len);
 void calls_drop(call_list *l, uint32_t id);
 
-/* The next call that the embedder has not seen, or whose end it has not; NULL if none. */
-call *calls_unseen(call_list *l);
+/* The next call that the embedder has not seen, or whose end it has not; NULL if none. It then
+ * counts as seen, and what it holds stays until calls_settle(). */
+const call *calls_next(call_list *l);
+const void *call_payload(const call *c);
 /* Frees what the last event borrowed. */
 void calls_settle(call_list *l);
 

@@ -20,6 +20,16 @@ static bru_status post_call(bru_session *s, gmem message) {
                       (size_t)message.size - 8 - name_len);
 }
 
+/* Type and bytes of an artifact. */
+static bru_status post_artifact(bru_session *s, gmem message) {
+    uint32_t type_len;
+    if (!s->run.result || !gmem_get32(message, 0, &type_len) || type_len > message.size - 4)
+        return BRU_EGUEST;
+    const uint8_t *type = message.base + 4;
+    return result_add_artifact(s->run.result, s->limits.artifact_bytes, type, type_len,
+                               type + type_len, (size_t)message.size - 4 - type_len);
+}
+
 static door_next door_post(void *ctx, gmem mem, const uint64_t *args, uint64_t *result) {
     bru_session *s = ctx;
     uint32_t kind = (uint32_t)args[0], len = (uint32_t)args[2], id;
@@ -41,6 +51,7 @@ static door_next door_post(void *ctx, gmem mem, const uint64_t *args, uint64_t *
             return DOOR_PARK;
         }
         break;
+    case AGENT_POST_SHOW: *result = post_artifact(s, message) ? refused : 0; break;
     case AGENT_POST_DROP:
         if (gmem_get32(message, 0, &id)) {
             calls_drop(&s->calls, id);

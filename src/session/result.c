@@ -1,5 +1,7 @@
 #include "session/result.h"
 
+#include <string.h>
+
 static const struct {
     const char *text;
     int exit_code;
@@ -27,6 +29,33 @@ bru_status result_set(bru_result *r, bru_text which, const void *data, size_t le
     if (!copy) return BRU_ENOMEM;
     r->texts[which].data = copy;
     r->texts[which].len = len;
+    return BRU_OK;
+}
+
+/* Room for one more, in powers of two. */
+static bool artifacts_make_room(bru_result *r) {
+    size_t n = r->artifact_count;
+    if ((n & (n - 1)) != 0) return true;
+    artifact *more = mem_grow(r->artifacts, (n ? 2 * n : 1) * sizeof *more);
+    if (more) r->artifacts = more;
+    return more != NULL;
+}
+
+bru_status result_add_artifact(bru_result *r, uint64_t max, const void *type, size_t type_len,
+                               const void *data, size_t len) {
+    if (type_len == 0 || type_len > RESULT_ARTIFACT_TYPE_MAX || memchr(type, '\0', type_len))
+        return BRU_EGUEST;
+    if (r->artifact_count >= RESULT_ARTIFACTS_MAX || r->artifact_bytes > max ||
+        type_len + len > max - r->artifact_bytes)
+        return BRU_ELIMIT;
+    char *bytes = artifacts_make_room(r) ? mem_grow(NULL, type_len + 1 + len + 1) : NULL;
+    if (!bytes) return BRU_ENOMEM;
+    memcpy(bytes, type, type_len);
+    bytes[type_len] = '\0';
+    if (len) memcpy(bytes + type_len + 1, data, len);
+    bytes[type_len + 1 + len] = '\0';
+    r->artifacts[r->artifact_count++] = (artifact){ bytes, len, type_len + 1 };
+    r->artifact_bytes += type_len + len;
     return BRU_OK;
 }
 
@@ -62,6 +91,19 @@ const bru_usage *bru_result_usage(const bru_result *result) {
     return &result->usage;
 }
 
+size_t bru_result_artifact_count(const bru_result *result) {
+    return result->artifact_count;
+}
+
+const void *bru_result_artifact(const bru_result *result, size_t index, const char **type,
+                                size_t *len) {
+    bool known = index < result->artifact_count;
+    const artifact *a = known ? &result->artifacts[index] : NULL;
+    if (type) *type = known ? a->bytes : "";
+    if (len) *len = known ? a->len : 0;
+    return known ? a->bytes + a->data_at : NULL;
+}
+
 int bru_result_session_alive(const bru_result *result) {
     return result->session_alive;
 }
@@ -70,5 +112,7 @@ void bru_result_free(bru_result *result) {
     if (!result) return;
     for (int i = 0; i < RESULT_TEXTS; i++)
         if (!result->texts[i].shared) mem_free(result->texts[i].data);
+    for (size_t i = 0; i < result->artifact_count; i++) mem_free(result->artifacts[i].bytes);
+    mem_free(result->artifacts);
     mem_free(result);
 }

@@ -8,39 +8,61 @@
 #include "session/session.h"
 
 #include "base/os_wait.h"
+#include "session/functions.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* ---- The start --------------------------------------------------------------------------- */
 
-/* The bytes of AGENT_OP_EXEC: header, file name, arguments, source. */
-static bru_status make_frame(session_run *run, const char *src, size_t len,
-                             const bru_exec_options *o, bru_error *err) {
-    agent_exec head = { 0 };
-    size_t name = o->file_name ? strlen(o->file_name) : 0, args = 0;
-    for (size_t i = 0; i < o->argc; i++) args += strlen(o->argv[i]) + 1;
-    if (len > UINT32_MAX / 2 || name > 4096 || args > UINT32_MAX / 4)
+/* Copies to `at`, answers where that ends. */
+static uint8_t *put(uint8_t *at, const void *bytes, size_t len) {
+    if (len) memcpy(at, bytes, len);
+    return at + len;
+}
+
+static bru_status check_frame(const bru_exec_options *o, size_t src, size_t args, bru_error *err) {
+    size_t name = o->file_name ? strlen(o->file_name) : 0;
+    if (src > UINT32_MAX / 2 || name > 4096 || args > UINT32_MAX / 4)
         return error_set(err, BRU_ELIMIT, "the source, its name or its arguments are too long");
+    if (o->inputs_len > BRU_VALUE_MAX)
+        return error_set(err, BRU_ELIMIT, "inputs of %zu bytes are larger than %u bytes",
+                         o->inputs_len, BRU_VALUE_MAX);
+    if (o->capture && !name_is_identifier(o->capture, strlen(o->capture)))
+        return error_set(err, BRU_EINVAL, "'%.60s' is no name of a variable to capture",
+                         o->capture);
+    return BRU_OK;
+}
+
+/* The bytes of AGENT_OP_EXEC: the header and what it announces. */
+static bru_status make_frame(bru_session *s, const char *src, size_t len, const bru_exec_options *o,
+                             bru_error *err) {
+    agent_exec head = { 0 };
+    buf *functions = &s->functions;
+    size_t args = 0;
+    for (size_t i = 0; i < o->argc; i++) args += strlen(o->argv[i]) + 1;
+    bru_status st = check_frame(o, len, args, err);
+    if (st) return st;
     if (o->flags & BRU_EXEC_DISPLAY) head.flags |= AGENT_EXEC_DISPLAY;
     if (o->flags & BRU_EXEC_MODULE) head.flags |= AGENT_EXEC_MODULE;
     if (o->flags & BRU_EXEC_PROGRAM) head.flags |= AGENT_EXEC_FINAL;
-    head.name_len = (uint32_t)name;
+    head.name_len = o->file_name ? (uint32_t)strlen(o->file_name) : 0;
     head.argc = (uint32_t)o->argc;
     head.args_len = (uint32_t)args;
-    run->frame_len = sizeof head + name + args + len;
+    head.functions_len = s->functions_told ? 0 : (uint32_t)functions->len;
+    head.inputs_len = o->inputs ? (uint32_t)o->inputs_len : 0;
+    head.capture_len = o->capture ? (uint32_t)strlen(o->capture) : 0;
+    session_run *run = &s->run;
+    run->frame_len = sizeof head + head.name_len + args + head.functions_len + head.inputs_len +
+                     head.capture_len + len;
     uint8_t *at = run->frame = mem_grow(NULL, run->frame_len);
     if (!at) return error_set(err, BRU_ENOMEM, "no memory for the source");
-    memcpy(at, &head, sizeof head);
-    at += sizeof head;
-    if (name) memcpy(at, o->file_name, name);
-    at += name;
-    for (size_t i = 0; i < o->argc; i++) {
-        size_t n = strlen(o->argv[i]) + 1;
-        memcpy(at, o->argv[i], n);
-        at += n;
-    }
-    if (len) memcpy(at, src, len);
+    at = put(put(at, &head, sizeof head), o->file_name, head.name_len);
+    for (size_t i = 0; i < o->argc; i++) at = put(at, o->argv[i], strlen(o->argv[i]) + 1);
+    at = put(at, functions->data, head.functions_len);
+    at = put(at, o->inputs, head.inputs_len);
+    at = put(at, o->capture, head.capture_len);
+    (void)put(at, src, len);
     return BRU_OK;
 }
 
@@ -103,7 +125,7 @@ bru_status session_start(bru_session *s, const char *src, size_t len, const bru_
     run->pull = pulled && (s->flags & BRU_PULL_INPUT);
     run->result = result_new();
     bru_status st = run->result ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a result");
-    if (!st) st = make_frame(run, src, len, o, err);
+    if (!st) st = make_frame(s, src, len, o, err);
     if (!st) st = give_input(s, o, err);
     if (st) {
         session_run_clear(s);
@@ -128,14 +150,22 @@ static bool read_posted(bru_session *s, agent_result_header *head) {
     const buf *posted = &s->run.posted;
     if (posted->len < sizeof *head) return false;
     memcpy(head, posted->data, sizeof *head);
-    const uint32_t lengths[] = { head->type_len, head->text_len, head->traceback_len };
-    const bru_text texts[] = { BRU_TEXT_TYPE, BRU_TEXT_MESSAGE, BRU_TEXT_TRACEBACK };
+    const struct {
+        uint32_t len;
+        bru_text text;
+    } parts[] = {
+        { head->type_len, BRU_TEXT_TYPE },
+        { head->text_len, BRU_TEXT_MESSAGE },
+        { head->traceback_len, BRU_TEXT_TRACEBACK },
+        { head->value_len, BRU_TEXT_VALUE },
+        { head->value_error_len, BRU_TEXT_VALUE_ERROR },
+    };
     size_t at = sizeof *head;
-    for (int i = 0; i < 3; i++) {
-        if (lengths[i] > posted->len - at) return false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].len > posted->len - at) return false;
         /* Without memory a text stays empty: the reason is still told. */
-        (void)!result_set(s->run.result, texts[i], posted->data + at, lengths[i]);
-        at += lengths[i];
+        (void)!result_set(s->run.result, parts[i].text, posted->data + at, parts[i].len);
+        at += parts[i].len;
     }
     return true;
 }
@@ -329,6 +359,7 @@ static bru_status go_on(bru_session *s, engine_report *report, bru_error *err) {
     bru_status st = step(s, AGENT_OP_EXEC, s->run.frame, s->run.frame_len, report, err);
     mem_free(s->run.frame);
     s->run.frame = NULL;
+    s->functions_told = s->functions_told || !st;
     return st;
 }
 
@@ -434,15 +465,13 @@ static bool hand_out(bru_session *s, bru_event *event) {
         session_run_clear(s);
         return true;
     }
-    call *c = calls_unseen(&s->calls);
+    const call *c = calls_next(&s->calls);
     if (!c) return false;
-    *event = (bru_event){ .kind = c->handed ? BRU_EVENT_DROP : BRU_EVENT_CALL,
+    *event = (bru_event){ .kind = c->dropped ? BRU_EVENT_DROP : BRU_EVENT_CALL,
                           .id = c->id,
                           .name = c->name,
-                          .data = c->payload,
+                          .data = call_payload(c),
                           .len = c->len };
-    c->drop_handed = c->handed;
-    c->handed = true;
     return true;
 }
 
@@ -536,4 +565,8 @@ bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes, size
     if (!st && buf_append(&s->reply, "", 1) != BRU_OK)
         st = error_set(err, BRU_ENOMEM, "no memory for the answer");
     return st;
+}
+
+bru_status session_clear(bru_session *s, bru_error *err) {
+    return session_ask(s, AGENT_OP_CLEAR, NULL, 0, err);
 }

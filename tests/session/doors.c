@@ -80,11 +80,10 @@ TEST(a_call_parks_until_it_was_seen_and_then_tells_what_replies_there_are) {
     session_bare(&s);
     uint32_t result, len = message(7, 1, "fxy");
     CHECK_EQ(through(&s, "post", AGENT_POST_CALL, 0, len, &result), DOOR_PARK);
-    call *c = calls_unseen(&s.calls);
+    const call *c = calls_next(&s.calls);
     REQUIRE(c);
     CHECK_STR(c->name, "f");
-    CHECK(c->len == 2 && memcmp(c->payload, "xy", 2) == 0);
-    c->handed = true;
+    CHECK(c->len == 2 && memcmp(call_payload(c), "xy", 2) == 0);
     CHECK_EQ(calls_reply(&s.calls, 7, true, "r", 1, NULL), BRU_OK);
     CHECK_EQ(through(&s, "post", AGENT_POST_CALL, 0, len, &result), DOOR_RETURN);
     CHECK_EQ(result, sizeof(agent_reply) + 1);
@@ -111,12 +110,109 @@ TEST(open_calls_have_a_ceiling) {
     session_drop(&s);
 }
 
+TEST(a_payload_beyond_the_largest_value_is_refused) {
+    bru_session s;
+    session_bare(&s);
+    void *large = mem_zero(BRU_VALUE_MAX + 1, 1);
+    REQUIRE(large);
+    CHECK_EQ(calls_post(&s.calls, 1, "f", 1, large, BRU_VALUE_MAX + 1), BRU_ELIMIT);
+    CHECK_EQ(calls_post(&s.calls, 1, "f", 1, large, BRU_VALUE_MAX), BRU_OK);
+    mem_free(large);
+    session_drop(&s);
+}
+
+/* Ids that meet in the index, since some of them differ only above its size. */
+static uint32_t scattered(uint32_t n) {
+    return n % 3 ? n * 65536 + n : n;
+}
+
+TEST(calls_are_found_by_their_ids_however_others_come_and_go) {
+    enum { COUNT = 3000 };
+    bru_session s;
+    session_bare(&s);
+    for (uint32_t n = 0; n < COUNT; n++) {
+        CHECK_EQ(calls_post(&s.calls, scattered(n), "f", 1, "", 0), BRU_OK);
+        const call *c = calls_next(&s.calls);
+        CHECK(c && c->id == scattered(n));
+        if (n % 2)
+            CHECK_EQ(calls_reply(&s.calls, scattered(n / 2 + n / 4), true, "", 0, NULL), BRU_OK);
+    }
+    for (uint32_t n = 0; n < COUNT; n++)
+        (void)!calls_reply(&s.calls, scattered(n), true, "", 0, NULL);
+    CHECK_EQ(s.calls.open, 0);
+    session_drop(&s);
+}
+
+TEST(calls_and_drops_are_told_in_the_order_they_came) {
+    bru_session s;
+    session_bare(&s);
+    for (uint32_t id = 1; id <= 4; id++) CHECK_EQ(calls_post(&s.calls, id, "f", 1, "", 0), BRU_OK);
+    CHECK_EQ(calls_next(&s.calls)->id, 1);
+    CHECK_EQ(calls_next(&s.calls)->id, 2);
+    calls_drop(&s.calls, 3); /* never seen: not told of */
+    calls_drop(&s.calls, 2);
+    calls_drop(&s.calls, 2);
+    CHECK_EQ(calls_next(&s.calls)->id, 4);
+    const call *dropped = calls_next(&s.calls);
+    REQUIRE(dropped);
+    CHECK(dropped->id == 2 && dropped->dropped);
+    CHECK(calls_next(&s.calls) == NULL);
+    CHECK_EQ(calls_reply(&s.calls, 2, true, "late", 4, NULL), BRU_OK);
+    CHECK_EQ(s.calls.replies.len, 0);
+    CHECK_EQ(s.calls.open, 2);
+    session_drop(&s);
+}
+
+TEST(artifacts_are_kept_up_to_their_limit_and_malformed_ones_refused) {
+    bru_session s;
+    session_bare(&s);
+    uint32_t result;
+    s.limits.artifact_bytes = 20;
+    s.run.result = result_new();
+    REQUIRE(s.run.result);
+    static const struct {
+        uint32_t type_len;
+        const char *rest;
+        bool taken;
+    } rows[] = {
+        { 3, "a/bdata", true },       { 3, "a/b", true },
+        { 0, "data", false },         { 4, "a/b", false },
+        { 0xFFFFFFFF, "a/b", false }, { 3, "a/b12345678", false },
+        { 3, "c/d1234567", true },    { 1, "x", false },
+    };
+    EACH(row, rows) {
+        memcpy(memory, &row->type_len, 4);
+        memcpy(memory + 4, row->rest, strlen(row->rest));
+        CHECK_EQ(through(&s, "post", AGENT_POST_SHOW, 0, 4 + strlen(row->rest), &result),
+                 DOOR_RETURN);
+        CHECK_EQ(result, row->taken ? 0 : UINT32_MAX);
+    }
+    const char *type;
+    size_t len;
+    CHECK_EQ(bru_result_artifact_count(s.run.result), 3);
+    CHECK_STR(bru_result_artifact(s.run.result, 2, &type, &len), "1234567");
+    CHECK_STR(type, "c/d");
+    CHECK_EQ(len, 7);
+    CHECK(bru_result_artifact(s.run.result, 3, &type, &len) == NULL);
+    bru_result_free(s.run.result);
+    session_drop(&s);
+}
+
+TEST(artifacts_have_a_ceiling_in_number) {
+    bru_result *r = result_new();
+    REQUIRE(r);
+    size_t n = 0;
+    while (n <= RESULT_ARTIFACTS_MAX && !result_add_artifact(r, 1 << 20, "a/b", 3, "", 0)) n++;
+    CHECK_EQ(n, RESULT_ARTIFACTS_MAX);
+    bru_result_free(r);
+}
+
 TEST(only_a_call_that_was_handed_out_takes_a_reply_and_only_one) {
     bru_session s;
     session_bare(&s);
     CHECK_EQ(calls_post(&s.calls, 1, "f", 1, "", 0), BRU_OK);
     CHECK_EQ(calls_reply(&s.calls, 1, true, "", 0, NULL), BRU_EINVAL);
-    calls_unseen(&s.calls)->handed = true;
+    CHECK(calls_next(&s.calls) != NULL);
     CHECK_EQ(calls_reply(&s.calls, 2, true, "", 0, NULL), BRU_EINVAL);
     CHECK_EQ(calls_reply(&s.calls, 1, true, "", 0, NULL), BRU_OK);
     CHECK_EQ(calls_reply(&s.calls, 1, true, "", 0, NULL), BRU_EINVAL);
@@ -128,8 +224,9 @@ TEST(a_reply_beyond_the_ceiling_is_refused_and_the_call_stays_open) {
     session_bare(&s);
     bru_error err;
     CHECK_EQ(calls_post(&s.calls, 1, "f", 1, "", 0), BRU_OK);
-    calls_unseen(&s.calls)->handed = true;
-    CHECK_EQ(calls_reply(&s.calls, 1, true, memory, (size_t)CALLS_BYTES_MAX, &err), BRU_ELIMIT);
+    CHECK(calls_next(&s.calls) != NULL);
+    CHECK_EQ(calls_reply(&s.calls, 1, true, memory, BRU_VALUE_MAX + 1, &err), BRU_ELIMIT);
+    CHECK(strstr(err.message, "16777217"));
     CHECK_EQ(s.calls.replies.len, 0);
     CHECK_EQ(calls_reply(&s.calls, 1, false, "e", 1, NULL), BRU_OK);
     session_drop(&s);
@@ -141,7 +238,7 @@ TEST(take_copies_whole_replies_only) {
     uint32_t result;
     for (uint32_t id = 1; id <= 2; id++) {
         CHECK_EQ(calls_post(&s.calls, id, "f", 1, "", 0), BRU_OK);
-        calls_unseen(&s.calls)->handed = true;
+        CHECK(calls_next(&s.calls) != NULL);
         CHECK_EQ(calls_reply(&s.calls, id, true, "abcd", 4, NULL), BRU_OK);
     }
     static const struct {
@@ -178,7 +275,7 @@ TEST(posting_survives_each_failed_allocation) {
         CHECK(st == BRU_OK || st == BRU_ENOMEM);
         CHECK_EQ(s.calls.open, st == BRU_OK);
         if (!st) {
-            calls_unseen(&s.calls)->handed = true;
+            CHECK(calls_next(&s.calls) != NULL);
             st = calls_reply(&s.calls, 1, true, "reply", 5, NULL);
             CHECK_EQ(s.calls.open, st != BRU_OK);
         }
