@@ -1,7 +1,9 @@
 /* See module.h. */
 #include "module.h"
 
+#include "capture.h"
 #include "core.h"
+#include "functions.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -40,34 +42,66 @@ static PyObject *encode(PyObject *text) {
     return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
 }
 
-int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, PyObject *traceback) {
-    if (!guest.open) return 0;
-    PyObject *part[3] = { encode(type), encode(text), encode(traceback) };
-    int done = -1;
-    char *buffer = NULL;
-    if (!part[0] || !part[1] || !part[2]) goto out;
+size_t module_take(char *bytes, size_t len) {
+    int32_t got = door_take(bytes, (uint32_t)len);
+    return got < 0 || (size_t)got > len ? 0 : (size_t)got;
+}
+
+int module_is_stop(void) {
+    PyObject *type = PyErr_Occurred();
+    return type && (type == guest.soft_type || type == guest.interrupt_type);
+}
+
+/* The parts of a result: three texts, then the captured variable and why there is none. */
+enum { PARTS = 5, PART_VALUE = 3, PART_VALUE_ERROR = 4 };
+
+static size_t part_len(PyObject *part) {
+    return part ? (size_t)PyBytes_GET_SIZE(part) : 0;
+}
+
+static int post_result(uint32_t end, int32_t code, PyObject *const *part) {
     agent_result_header head = {
         .end = end,
         .code = code,
-        .type_len = (uint32_t)PyBytes_GET_SIZE(part[0]),
-        .text_len = (uint32_t)PyBytes_GET_SIZE(part[1]),
-        .traceback_len = (uint32_t)PyBytes_GET_SIZE(part[2]),
+        .type_len = (uint32_t)part_len(part[0]),
+        .text_len = (uint32_t)part_len(part[1]),
+        .traceback_len = (uint32_t)part_len(part[2]),
+        .value_len = (uint32_t)part_len(part[PART_VALUE]),
+        .value_error_len = (uint32_t)part_len(part[PART_VALUE_ERROR]),
     };
-    size_t len = sizeof head + head.type_len + head.text_len + head.traceback_len;
-    buffer = malloc(len);
-    if (!buffer) goto out;
+    size_t len = sizeof head;
+    for (int i = 0; i < PARTS; i++) len += part_len(part[i]);
+    char *buffer = malloc(len);
+    if (!buffer) return -1;
     memcpy(buffer, &head, sizeof head);
     char *at = buffer + sizeof head;
-    for (int i = 0; i < 3; i++) {
-        memcpy(at, PyBytes_AS_STRING(part[i]), (size_t)PyBytes_GET_SIZE(part[i]));
-        at += PyBytes_GET_SIZE(part[i]);
+    for (int i = 0; i < PARTS; i++) {
+        if (part_len(part[i])) memcpy(at, PyBytes_AS_STRING(part[i]), part_len(part[i]));
+        at += part_len(part[i]);
     }
     guest.open = 0;
     module_post(AGENT_POST_RESULT, buffer, len);
-    done = 0;
-out:
     free(buffer);
-    for (int i = 0; i < 3; i++) Py_XDECREF(part[i]);
+    return 0;
+}
+
+int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, PyObject *traceback) {
+    if (!guest.open) return 0;
+    bool well = end == AGENT_END_OK;
+    PyObject *part[PARTS] = {
+        encode(type),
+        encode(text),
+        encode(traceback),
+        well ? capture_value() : NULL,
+        well ? capture_error() : NULL,
+    };
+    int done = part[0] && part[1] && part[2] ? post_result(end, code, part) : -1;
+    if (done && part[PART_VALUE]) { /* no memory to send it along */
+        part[PART_VALUE] = NULL;
+        part[PART_VALUE_ERROR] = NULL;
+        done = part[0] && part[1] && part[2] ? post_result(end, code, part) : -1;
+    }
+    for (int i = 0; i < PART_VALUE; i++) Py_XDECREF(part[i]);
     if (done) PyErr_Clear();
     return done;
 }
@@ -189,17 +223,9 @@ static PyObject *take(int32_t len) {
     if (len <= 0) return PyBytes_FromStringAndSize(NULL, 0);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, len);
     if (!bytes) return NULL;
-    int32_t got = door_take(PyBytes_AS_STRING(bytes), (uint32_t)len);
-    if (got < 0 || got > len) got = 0;
-    if (got != len) _PyBytes_Resize(&bytes, got);
+    size_t got = module_take(PyBytes_AS_STRING(bytes), (size_t)len);
+    if (got != (size_t)len) _PyBytes_Resize(&bytes, (Py_ssize_t)got);
     return bytes;
-}
-
-static PyObject *py_take(PyObject *self, PyObject *arg) {
-    (void)self;
-    long len = PyLong_AsLong(arg);
-    if (len == -1 && PyErr_Occurred()) return NULL;
-    return take((int32_t)len);
 }
 
 static PyObject *py_wait(PyObject *self, PyObject *arg) {
@@ -242,6 +268,33 @@ static PyObject *py_rest(PyObject *self, PyObject *args) {
     guest.control.calls_pending = calls;
     guest.control.waits_len = (uint32_t)count;
     Py_RETURN_NONE;
+}
+
+static PyObject *py_capture(PyObject *self, PyObject *args) {
+    (void)self, (void)args;
+    if (capture_make(PyModule_GetDict(guest.main)) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_show(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *type;
+    Py_ssize_t type_len;
+    Py_buffer bytes;
+    if (!PyArg_ParseTuple(args, "s#y*", &type, &type_len, &bytes)) return NULL;
+    uint32_t head = (uint32_t)type_len;
+    size_t len = sizeof head + head + (size_t)bytes.len;
+    char *message = malloc(len);
+    int answer = -1;
+    if (message) {
+        memcpy(message, &head, sizeof head);
+        memcpy(message + sizeof head, type, head);
+        memcpy(message + sizeof head + head, bytes.buf, (size_t)bytes.len);
+        answer = module_post(AGENT_POST_SHOW, message, len);
+        free(message);
+    }
+    PyBuffer_Release(&bytes);
+    return message ? PyBool_FromLong(answer == 0) : PyErr_NoMemory();
 }
 
 static PyObject *py_struck(PyObject *self, PyObject *args) {
@@ -312,10 +365,11 @@ static PyMethodDef methods[] = {
     { "post", py_post, METH_VARARGS, "post(kind, data): hand the host a message" },
     { "wait", py_wait, METH_O,
       "wait(ns): park until replies are there or the time is; the replies" },
-    { "take", py_take, METH_O, "take(len): the replies that post() announced" },
     { "soft_ack", py_soft_ack, METH_NOARGS, "ask for the extension to report a soft stop" },
     { "result", py_result, METH_VARARGS, "result(end, code, type, text, traceback)" },
     { "rest", py_rest, METH_VARARGS, "rest(ns, calls, fds): publish what is waited for" },
+    { "capture", py_capture, METH_NOARGS, "make the captured variable's JSON, once an execution" },
+    { "show", py_show, METH_VARARGS, "show(type, data): an artifact; False if it is refused" },
     { "struck", py_struck, METH_NOARGS,
       "the stop's exception raised since the last call, or None" },
     { "settle", py_settle, METH_NOARGS, "forget a stop that has not struck yet" },
@@ -362,6 +416,6 @@ static int add_stops(PyObject *module) {
 
 PyObject *module_init(void) {
     PyObject *module = PyModule_Create(&definition);
-    if (module && add_stops(module) < 0) Py_CLEAR(module);
+    if (module && (add_stops(module) < 0 || functions_init(module) < 0)) Py_CLEAR(module);
     return module;
 }

@@ -12,6 +12,7 @@ typedef struct guest_state {
     PyObject *soft_type, *interrupt_type; /* immortal */
     PyObject *struck;                     /* the last instance made of one of them, or NULL */
     PyObject *lines;                      /* linecache.cache */
+    PyObject *main;                       /* the module that user code runs in */
     uint32_t flags;                       /* of the execution that is open */
     int open;                             /* an execution began and has posted no result yet */
     int quiet;                            /* at boot: nothing goes to the host */
@@ -28,8 +29,15 @@ int module_stops_ready(void);
 /* Posts to the host; answers as the import does, 0 while guest.quiet. */
 int module_post(uint32_t kind, const void *bytes, size_t len);
 
+/* Takes up to `len` bytes of replies that a post announced: how many they were. */
+size_t module_take(char *bytes, size_t len);
+
+/* Whether the exception that is set is that of a stop. */
+int module_is_stop(void);
+
 /* Posts how the execution ended, once: later calls for the same execution do nothing. The texts are
- * str or NULL. 0, or -1 with no exception set if a text could not be encoded. */
+ * str or NULL; if it ended well, the captured variable goes with it. 0, or -1 with no exception set
+ * if a text could not be encoded. */
 int module_result(uint32_t end, int32_t code, PyObject *type, PyObject *text, PyObject *traceback);
 
 /* Keeps the source of `name`, so that tracebacks show its lines. Forgets the oldest beyond a bound.

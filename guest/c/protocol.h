@@ -46,7 +46,8 @@ enum agent_op {
                             * posts AGENT_POST_REPLY: a byte, 0 complete, 1 incomplete, 2 wrong */
     AGENT_OP_COMPLETE = 4, /* bytes: the text before the cursor; posts AGENT_POST_REPLY: what can
                             * replace its last word, one a line */
-    AGENT_OP_CANCEL = 5    /* end the pending execution as cancelled (its tasks are cancelled) */
+    AGENT_OP_CANCEL = 5,   /* end the pending execution as cancelled (its tasks are cancelled) */
+    AGENT_OP_CLEAR = 6     /* drop the variables of __main__; modules and host functions stay */
 };
 
 enum agent_rest {

@@ -5,8 +5,11 @@
  * Python is broken, each execution ends with one result: if the agent cannot make it, end_bare()
  * does. */
 #include "boot.h"
+#include "capture.h"
 #include "core.h"
+#include "functions.h"
 #include "module.h"
+#include "value.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,10 +27,10 @@ static void *input_large;
 
 /* Bound before user code runs. */
 static struct {
-    PyObject *main, *globals, *sys, *modules;
+    PyObject *globals, *sys, *modules;
     PyObject *s_main, *s_stdout, *s_stderr, *s_flush;
     /* The agent's entry points, by name in _brumate_agent; see there. */
-    PyObject *begin, *start, *finish, *struck, *deliver, *cancel, *check, *complete, *wake;
+    PyObject *begin, *start, *finish, *struck, *deliver, *cancel, *check, *complete, *wake, *clear;
     unsigned runs;
 } agent;
 
@@ -119,6 +122,7 @@ static void flush(PyObject *name) {
 /* Ends plain code: the current exception is how. */
 static uint32_t end_plain(uint32_t flags) {
     core_stop_take();
+    if (!PyErr_Occurred() && !guest.loop_used) (void)capture_make(agent.globals);
     PyObject *exc = PyErr_GetRaisedException();
     if (exc && PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
         reserve_spend();
@@ -127,6 +131,10 @@ static uint32_t end_plain(uint32_t flags) {
     flush(agent.s_stdout);
     flush(agent.s_stderr);
     core_stop_take();
+    if (capture_value() || capture_error()) {
+        if (module_result(AGENT_END_OK, 0, NULL, NULL, NULL) < 0) end_bare(NULL);
+        return AGENT_REST_DONE;
+    }
     static const agent_result_header ok = { .end = AGENT_END_OK };
     if (guest.open) {
         guest.open = 0;
@@ -137,34 +145,42 @@ static uint32_t end_plain(uint32_t flags) {
 
 /* --- executing --- */
 
+typedef struct exec_part {
+    const char *bytes;
+    size_t len;
+} exec_part;
+
 typedef struct exec_input {
     uint32_t flags, argc;
-    const char *name, *args, *source;
-    size_t name_len, args_len, source_len;
+    exec_part name, args, functions, inputs, capture, source;
 } exec_input;
 
 static bool exec_parse(exec_input *in, const char *bytes, size_t len) {
     agent_exec head;
     if (len < sizeof head) return false;
     memcpy(&head, bytes, sizeof head);
-    size_t left = len - sizeof head;
-    if (head.name_len > left || head.args_len > left - head.name_len) return false;
-    *in = (exec_input){
-        .flags = head.flags,
-        .argc = head.argc,
-        .name = bytes + sizeof head,
-        .name_len = head.name_len,
-        .args_len = head.args_len,
+    *in = (exec_input){ .flags = head.flags, .argc = head.argc };
+    const struct {
+        exec_part *part;
+        size_t len;
+    } parts[] = {
+        { &in->name, head.name_len },           { &in->args, head.args_len },
+        { &in->functions, head.functions_len }, { &in->inputs, head.inputs_len },
+        { &in->capture, head.capture_len },
     };
-    in->args = in->name + in->name_len;
-    in->source = in->args + in->args_len;
-    in->source_len = left - in->name_len - in->args_len;
+    const char *at = bytes + sizeof head, *end = bytes + len;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].len > (size_t)(end - at)) return false;
+        *parts[i].part = (exec_part){ at, parts[i].len };
+        at += parts[i].len;
+    }
+    in->source = (exec_part){ at, (size_t)(end - at) };
     return true;
 }
 
 static PyObject *exec_name(const exec_input *in) {
-    if (in->name_len)
-        return PyUnicode_DecodeUTF8(in->name, (Py_ssize_t)in->name_len, "surrogateescape");
+    if (in->name.len)
+        return PyUnicode_DecodeUTF8(in->name.bytes, (Py_ssize_t)in->name.len, "surrogateescape");
     if (agent.runs <= 1) return PyUnicode_FromString("<brumate>");
     return PyUnicode_FromFormat("<brumate:%u>", agent.runs);
 }
@@ -172,7 +188,7 @@ static PyObject *exec_name(const exec_input *in) {
 /* NULL-terminated arguments to a list. */
 static PyObject *exec_args(const exec_input *in) {
     PyObject *list = PyList_New(0);
-    const char *at = in->args, *end = in->args + in->args_len;
+    const char *at = in->args.bytes, *end = in->args.bytes + in->args.len;
     for (uint32_t i = 0; list && i < in->argc && at < end; i++) {
         size_t len = strnlen(at, (size_t)(end - at));
         PyObject *arg = PyUnicode_DecodeUTF8(at, (Py_ssize_t)len, "surrogateescape");
@@ -203,18 +219,50 @@ static PyObject *exec_begin(const exec_input *in, PyObject *name) {
     PyObject *args = exec_args(in);
     PyObject *what = NULL;
     if (args)
-        what = PyObject_CallFunction(agent.begin, "IOOs#", in->flags, name, args, in->source,
-                                     (Py_ssize_t)in->source_len);
+        what = PyObject_CallFunction(agent.begin, "IOOs#", in->flags, name, args,
+                                     in->source.bytes, (Py_ssize_t)in->source.len);
     Py_XDECREF(args);
     return what;
 }
 
 static PyObject *exec_prepare(const exec_input *in, PyObject *name) {
     if (!name) return NULL;
-    bool script = in->argc || (in->name_len && in->name[0] != '<');
+    bool script = in->argc || (in->name.len && in->name.bytes[0] != '<');
     if (script || (in->flags & ~(uint32_t)AGENT_EXEC_FINAL)) return exec_begin(in, name);
-    module_remember(name, in->source, in->source_len);
-    return exec_compile(name, in->source, in->source_len);
+    module_remember(name, in->source.bytes, in->source.len);
+    return exec_compile(name, in->source.bytes, in->source.len);
+}
+
+/* Sets the variables that the host gives. -1 with an exception. */
+static int set_inputs(const exec_part *inputs) {
+    PyObject *map = value_decode(inputs->bytes, inputs->len), *name, *value;
+    Py_ssize_t at = 0;
+    int failed = map ? 0 : -1;
+    if (map && !PyDict_CheckExact(map)) {
+        PyErr_SetString(PyExc_ValueError, "the inputs are not a map from names to values");
+        failed = -1;
+    }
+    while (!failed && PyDict_Next(map, &at, &name, &value)) {
+        if (!PyUnicode_CheckExact(name)) {
+            PyErr_SetString(PyExc_ValueError, "an input's name is not a string");
+            failed = -1;
+            break;
+        }
+        Py_INCREF(name);
+        PyUnicode_InternInPlace(&name); /* as names in code are */
+        failed = PyDict_SetItem(agent.globals, name, value);
+        Py_DECREF(name);
+    }
+    Py_XDECREF(map);
+    return failed;
+}
+
+/* What the host puts into `__main__` before the code runs. -1 with an exception. */
+static int exec_equip(const exec_input *in) {
+    if (in->functions.len &&
+        functions_set(agent.globals, in->functions.bytes, in->functions.len) < 0)
+        return -1;
+    return in->inputs.len ? set_inputs(&in->inputs) : 0;
 }
 
 /* Runs `what`. A new reference to a coroutine that is to be driven on the loop, or to None; NULL
@@ -237,7 +285,7 @@ static PyObject *exec_run(PyObject *what) {
 /* `__main__` may have been taken out of sys.modules, or replaced. */
 static void main_restore(void) {
     PyObject *found = PyDict_GetItemWithError(agent.modules, agent.s_main);
-    if (found != agent.main) PyDict_SetItem(agent.modules, agent.s_main, agent.main);
+    if (found != guest.main) PyDict_SetItem(agent.modules, agent.s_main, guest.main);
     PyErr_Clear();
 }
 
@@ -267,7 +315,8 @@ static uint32_t step_exec(const char *bytes, size_t len) {
     reserve_keep();
     main_restore();
     PyObject *name = exec_name(&in);
-    PyObject *what = exec_prepare(&in, name);
+    PyObject *what = exec_equip(&in) < 0 ? NULL : exec_prepare(&in, name);
+    capture_begin(agent.globals, what, in.capture.bytes, in.capture.len);
     PyObject *value = what ? exec_run(what) : NULL;
     if (value == Py_None && is_flat(what)) module_forget(name);
     Py_XDECREF(what);
@@ -311,6 +360,17 @@ static uint32_t step_ask(PyObject *function, const char *bytes, size_t len, cons
     return guest.open ? AGENT_REST_PENDING : AGENT_REST_DONE;
 }
 
+/* Dropping variables may run destructors, so the host functions come back behind that. */
+static uint32_t step_clear(void) {
+    PyObject *done = PyObject_CallNoArgs(agent.clear);
+    Py_XDECREF(done);
+    PyErr_Clear();
+    core_stop_take();
+    main_restore();
+    functions_restore(agent.globals);
+    return guest.open ? AGENT_REST_PENDING : AGENT_REST_DONE;
+}
+
 static uint32_t step(uint32_t op, char *bytes, size_t len) {
     switch (op) {
     case AGENT_OP_EXEC: return step_exec(bytes, len);
@@ -318,6 +378,7 @@ static uint32_t step(uint32_t op, char *bytes, size_t len) {
     case AGENT_OP_CHECK: return step_ask(agent.check, bytes, len, "\2");
     case AGENT_OP_COMPLETE: return step_ask(agent.complete, bytes, len, "");
     case AGENT_OP_CANCEL: return agent_call(agent.cancel, Py_NewRef(Py_None));
+    case AGENT_OP_CLEAR: return step_clear();
     default: return AGENT_REST_BROKEN;
     }
 }
@@ -348,7 +409,7 @@ static bool input_is_ours(const char *bytes, uint32_t len) {
 }
 
 EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len) {
-    if (!agent.main || (len && !input_is_ours(bytes, len))) return AGENT_REST_BROKEN;
+    if (!guest.main || (len && !input_is_ours(bytes, len))) return AGENT_REST_BROKEN;
     if (!len) bytes = input_small;
     bytes[len] = 0;
     if (guest.control.fresh) {
@@ -366,6 +427,7 @@ EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len) {
 /* --- boot --- */
 
 static int bind_agent(PyObject *module) {
+    PyObject *expect, *forget, *answer, *error, *to_json;
     const struct {
         PyObject **slot;
         const char *name;
@@ -373,12 +435,16 @@ static int bind_agent(PyObject *module) {
         { &agent.begin, "begin" },   { &agent.start, "start" },       { &agent.finish, "finish" },
         { &agent.struck, "struck" }, { &agent.deliver, "deliver" },   { &agent.cancel, "cancel" },
         { &agent.check, "check" },   { &agent.complete, "complete" }, { &agent.wake, "wake" },
-        { &guest.lines, "lines" },
+        { &agent.clear, "clear" },   { &guest.lines, "lines" },       { &expect, "expect" },
+        { &forget, "forget" },       { &answer, "answer" },           { &error, "error" },
+        { &to_json, "to_json" },
     };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++) {
         *entry[i].slot = PyObject_GetAttrString(module, entry[i].name);
         if (!*entry[i].slot) return -1;
     }
+    functions_bind(expect, forget, answer, error);
+    capture_bind(to_json);
     return 0;
 }
 
@@ -388,10 +454,10 @@ static int bind_python(void) {
     agent.s_stderr = PyUnicode_InternFromString("stderr");
     agent.s_flush = PyUnicode_InternFromString("flush");
     agent.modules = Py_XNewRef(PyImport_GetModuleDict());
-    agent.main = Py_XNewRef(PyImport_AddModule("__main__"));
-    if (!agent.s_main || !agent.s_stdout || !agent.s_stderr || !agent.s_flush || !agent.main)
+    guest.main = Py_XNewRef(PyImport_AddModule("__main__"));
+    if (!agent.s_main || !agent.s_stdout || !agent.s_stderr || !agent.s_flush || !guest.main)
         return -1;
-    agent.globals = Py_NewRef(PyModule_GetDict(agent.main));
+    agent.globals = Py_NewRef(PyModule_GetDict(guest.main));
     PyObject *sys = PyImport_ImportModule("sys");
     if (!sys) return -1;
     agent.sys = Py_NewRef(PyModule_GetDict(sys));

@@ -128,7 +128,7 @@ typedef struct open {
 
 typedef struct writer {
     uint8_t *p;           /* the bytes: inlined, or of `heap` */
-    size_t len, cap, max;
+    size_t len, cap, max; /* len <= cap <= max + SLACK */
     PyObject *heap;       /* a bytes object */
     open *stack;
     int depth, room;
@@ -375,18 +375,29 @@ static int put_memoryview(writer *w, PyObject *v) {
     return rc;
 }
 
+/* Forgets the exception that is set, if any, unless it is a MemoryError: -1. */
+static int forgive(void) {
+    if (!PyErr_Occurred()) return 0;
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Borrowed from sys.modules, of which nothing is imported. NULL, perhaps with an exception, if it is not there. */
+static PyObject *loaded_module(const char *name) {
+    PyObject *modules = PyImport_GetModuleDict(), *key = PyUnicode_FromString(name), *module = NULL;
+    if (key && modules && PyDict_Check(modules)) module = PyDict_GetItemWithError(modules, key);
+    Py_XDECREF(key);
+    return module;
+}
+
 /* Whether `v` is exactly of that class, as sys.modules has it. -1 with MemoryError. */
 static int is_of(writer *w, PyObject *v, enum class c) {
     if (!w->class[c]) {
-        PyObject *modules = PyImport_GetModuleDict(), *module = NULL;
-        if (modules && PyDict_Check(modules)) module = PyDict_GetItemString(modules, classes[c].module);
+        PyObject *module = loaded_module(classes[c].module);
         PyObject *found = module ? PyObject_GetAttrString(module, classes[c].name) : NULL;
-        if (!found) {
-            if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-            PyErr_Clear();
-            found = Py_NewRef(Py_None);
-        }
-        w->class[c] = found;
+        if (!found && forgive() < 0) return -1;
+        w->class[c] = found ? found : Py_NewRef(Py_None);
     }
     return (PyObject *)Py_TYPE(v) == w->class[c];
 }
@@ -510,13 +521,8 @@ static int put_timedelta(writer *w, PyObject *v) {
 /* Whether there are datetimes at all; then their API is at hand. -1 with MemoryError. */
 static int datetime_loaded(void) {
     if (PyDateTimeAPI) return 1;
-    PyObject *modules = PyImport_GetModuleDict();
-    if (!modules || !PyDict_Check(modules) || !PyDict_GetItemString(modules, "datetime")) return 0;
-    PyDateTime_IMPORT;
-    if (PyDateTimeAPI) return 1;
-    if (PyErr_ExceptionMatches(PyExc_MemoryError)) return -1;
-    PyErr_Clear();
-    return 0;
+    if (loaded_module("datetime")) PyDateTime_IMPORT;
+    return PyDateTimeAPI ? 1 : forgive();
 }
 
 /* Types beyond the basic ones. */
@@ -574,14 +580,10 @@ static int begin(writer *w, PyObject *v, enum kind kind, Py_ssize_t n) {
     if (kind == SET || kind == FROZENSET) w->items += SET_ITEMS - 1;
     if (n == 0) return 0;
     if (w->depth == w->room && grow_stack(w) < 0) return -1;
-    PyObject *iterator = NULL;
-    if (kind == SET || kind == FROZENSET) {
-        iterator = PyObject_GetIter(v);
-        if (!iterator) return -1;
-    }
-    w->stack[w->depth++] = (open){ .kind = kind, .in_key = in_key, .key_depth = (uint8_t)key_depth, .n = n,
-                                   .object = Py_NewRef(v), .value = iterator };
-    return 0;
+    open *o = &w->stack[w->depth++];
+    *o = (open){ .kind = kind, .in_key = in_key, .key_depth = (uint8_t)key_depth, .n = n, .object = Py_NewRef(v) };
+    if (kind == SET || kind == FROZENSET) o->value = PyObject_GetIter(v);
+    return (kind == SET || kind == FROZENSET) && !o->value ? -1 : 0;
 }
 
 static int put_slow(writer *w, PyObject *v) {
@@ -632,8 +634,10 @@ static int next_of_dict(writer *w, open *o, PyObject **out) {
     if (!PyDict_Next(o->object, &o->pos, &key, &value)) return o->i == o->n ? 0 : changed(w);
     if (o->i == o->n) return changed(w);
     o->i++;
-    Py_XSETREF(o->key, Py_NewRef(key));
-    Py_XSETREF(o->value, Py_NewRef(value));
+    Py_INCREF(key);
+    Py_INCREF(value);
+    Py_XSETREF(o->key, key);
+    Py_XSETREF(o->value, value);
     o->at_key = true;
     *out = key;
     return 1;
@@ -694,8 +698,8 @@ PyObject *value_encode(PyObject *value, size_t max) {
     writer w;
     w.p = w.inlined;
     w.len = 0;
-    w.cap = sizeof w.inlined;
     w.max = max < PY_SSIZE_T_MAX / 2 ? max : PY_SSIZE_T_MAX / 2;
+    w.cap = w.max + SLACK < sizeof w.inlined ? w.max + SLACK : sizeof w.inlined;
     w.heap = NULL;
     w.stack = w.first;
     w.depth = 0;

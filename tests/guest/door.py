@@ -40,6 +40,11 @@ class Door:
 
     def clear(self):
         self.posts = []
+        self.calls = 0
+        self.functions = []
+        self.captured = None   # called when an execution that ended well captures its variable
+        self.shown = []
+        self.room = True       # whether artifacts are taken
         self.results = []
         self.acks = 0
         self.struck = None
@@ -70,9 +75,39 @@ def _post(kind, data):
     return 0
 
 
-def _take(size):
-    data, door.ready = door.ready[:size], door.ready[size:]
-    return data
+class CallError(Exception):
+    pass
+
+
+async def call(name, payload):
+    """As the reactor's calls of host functions, but with bytes both ways."""
+    return await _Call(name, payload)
+
+
+class _Call:
+    def __init__(self, name, payload):
+        door.calls += 1
+        self.ident = door.calls
+        self.message = struct.pack("<II", self.ident, len(name)) + name.encode() + payload
+
+    def __await__(self):
+        answers, others = [], []
+        if _post(CALL, self.message):
+            ready, door.ready = agent.calls.parse(door.ready), b""
+            for reply in ready:
+                (answers if reply[0] == self.ident else others).append(reply)
+            agent.answer(others)
+        if answers:
+            _, ok, data = answers[0]
+        else:
+            try:
+                ok, data = yield from agent.expect(self.ident)
+            except BaseException:
+                agent.forget(self.ident)
+                raise
+        if ok:
+            return data
+        raise agent.error(data.decode())
 
 
 def _wait(wake_at):
@@ -98,7 +133,11 @@ def _result(*end):
 def _module():
     module = types.ModuleType("_brumate")
     module.TimeLimit, module.Interrupt = TimeLimit, Interrupt
-    module.post, module.take, module.wait, module.result = _post, _take, _wait, _result
+    module.post, module.wait, module.result = _post, _wait, _result
+    module.CallError = CallError
+    module.functions = lambda: list(door.functions)
+    module.capture = lambda: door.captured and door.captured()
+    module.show = _show
     module.struck = _struck
     module.soft_ack = lambda: setattr(door, "acks", door.acks + 1)
     module.rest = lambda *at_rest: setattr(door, "at_rest", at_rest)
@@ -110,6 +149,12 @@ def _module():
     module.remember = _remember
     module.module_clear = lambda module: vars(module).clear()
     return module
+
+
+def _show(kind, data):
+    if door.room:
+        door.shown.append((kind, bytes(data)))
+    return door.room
 
 
 def _remember(name, source):
@@ -125,6 +170,8 @@ def _load():
     sys.path.insert(0, os.path.join(root, "guest", "python"))
     try:
         import _brumate_agent
+        import _callbacks  # noqa: F401
+        import brumate  # noqa: F401
     finally:
         del sys.path[0]
         sys.modules["__main__"] = own
@@ -229,6 +276,7 @@ def fresh():
     names.clear()
     names.update(_first_names)
     names["__builtins__"] = __builtins__
+    names["call"] = call
     agent.lines.clear()
     agent.calls.pending.clear()
     agent.loops.renew()

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import sys
 import textwrap
@@ -266,7 +267,7 @@ class Loop(AgentTest):
         self.assertIn("can't start new thread", got.text)
 
 
-CALLER = "import _brumate_agent as b, asyncio\n"
+CALLER = "import asyncio\n"
 
 
 class Calls(AgentTest):
@@ -274,7 +275,7 @@ class Calls(AgentTest):
         return [int.from_bytes(data[:4], "little") for k, data in door.door.posts if k == kind]
 
     def test_replies_come_in_any_order(self):
-        rest = door.execute(CALLER + "r = await asyncio.gather(b.call('f', b'1'), b.call('g', b'2'))")
+        rest = door.execute(CALLER + "r = await asyncio.gather(call('f', b'1'), call('g', b'2'))")
         self.assertEqual((rest, door.door.at_rest), (PENDING, (-1, 2, b"")))
         first, second = self.ids()
         self.assertEqual(door.door.posts[0][1][4:], b"\1\0\0\0f1")
@@ -284,36 +285,204 @@ class Calls(AgentTest):
 
     def test_an_answer_at_once_needs_no_step(self):
         door.door.answer = lambda ident, name, payload: name.encode() + payload
-        self.assertEqual(ran(CALLER + "print(await b.call('f', b'1'))").out, "b'f1'\n")
+        self.assertEqual(ran(CALLER + "print(await call('f', b'1'))").out, "b'f1'\n")
 
     def test_a_call_under_asyncio_run_parks(self):
         door.door.parked = lambda wake_at: door.record(self.ids()[-1], b"late")
-        got = ran(CALLER + "async def f(): return await b.call('f', b'')\nprint(asyncio.run(f()))")
+        got = ran(CALLER + "async def f(): return await call('f', b'')\nprint(asyncio.run(f()))")
         self.assertEqual((got.out, got.rests), ("b'late'\n", [DONE]))
 
     def test_an_error_is_raised(self):
-        door.execute(CALLER + "try: await b.call('f', b'')\nexcept b.CallError as e: r = str(e)")
+        door.execute(CALLER + "import brumate\ntry: await call('f', b'')\n"
+                     "except brumate.CallError as e: r = str(e)")
         door.deliver((self.ids()[0], False, b"no such"))
         self.assertEqual(door.names["r"], "no such")
 
+    def test_an_error_has_the_type_that_it_names_if_that_is_a_builtin_exception(self):
+        table = [
+            ("ValueError: no such city", ValueError, ("no such city",)),
+            ("KeyError: k", KeyError, ("k",)),
+            ("FileNotFoundError: a: b", FileNotFoundError, ("a: b",)),
+            ("ValueError", ValueError, ()),
+            ("ValueError: ", ValueError, ()),
+            ("app.Broken: no", door.CallError, ("app.Broken: no",)),
+            ("no such", door.CallError, ("no such",)),
+            ("", door.CallError, ("",)),
+            ("print: x", door.CallError, ("print: x",)),
+            ("int: x", door.CallError, ("int: x",)),
+            ("UnicodeDecodeError: x", door.CallError, ("UnicodeDecodeError: x",)),
+            ("ExceptionGroup: x", door.CallError, ("ExceptionGroup: x",)),
+        ]
+        table += [(f"{name}: x", door.CallError, (f"{name}: x",)) for name in (
+            "SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException",
+            "BaseExceptionGroup", "StopIteration", "StopAsyncIteration")]
+        for text, kind, args in table:
+            with self.subTest(text):
+                exc = door.agent.error(text)
+                self.assertEqual((type(exc), exc.args), (kind, args))
+
     def test_a_call_given_up_is_dropped(self):
-        ran(CALLER + "try:\n    async with asyncio.timeout(0.01): await b.call('f', b'')\n"
+        ran(CALLER + "try:\n    async with asyncio.timeout(0.01): await call('f', b'')\n"
             "except TimeoutError: pass")
         self.assertEqual(self.ids(DROP), self.ids())
 
     def test_calls_left_open_are_dropped_at_the_end(self):
-        ran(CALLER + "async def f(): await b.call('f', b'')\nasyncio.create_task(f())")
+        ran(CALLER + "async def f(): await call('f', b'')\nasyncio.create_task(f())")
         self.assertEqual(self.ids(DROP), self.ids())
         self.assertEqual(len(self.ids()), 1)
 
     def test_unknown_late_and_damaged_replies_are_ignored(self):
-        door.execute(CALLER + "r = await b.call('f', b'')")
+        door.execute(CALLER + "r = await call('f', b'')")
         self.assertEqual(door.deliver((12345, True, b"")), PENDING)
         ident = self.ids()[0]
         self.assertEqual(door.deliver((ident, True, b"a"), (ident, True, b"b")), DONE)
         self.assertEqual(door.deliver((ident, True, b"c")), DONE)
         self.assertEqual(door.names["r"], b"a")
         self.assertEqual(door.agent.calls.parse(b"\1\0\0"), [])
+
+
+class Captures(AgentTest):
+    def test_json_is_that_of_json_dumps(self):
+        for value in (None, True, 1, 2.5, "ä\"\n", [], {}, [1, (2, "x")], {"k": {1: None}}, 10 ** 30):
+            with self.subTest(value):
+                self.assertEqual(door.agent.to_json(value),
+                                 (json.dumps(value, ensure_ascii=False), None))
+
+    def test_lone_surrogates_are_told_by_escapes(self):
+        self.assertEqual(door.agent.to_json("a\udc80ä"), ('"a\\udc80\\u00e4"', None))
+
+    def test_what_is_no_json_says_why_in_one_line(self):
+        loop = []
+        loop.append(loop)
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+
+        class Lines(dict):
+            def items(self):
+                raise RuntimeError("two\nlines")
+
+        class Leaves(dict):
+            def items(self):
+                raise SystemExit(3)
+
+        table = [
+            ({1}, "Object of type set is not JSON serializable"),
+            (float("nan"), "Out of range float values are not JSON compliant"),
+            (loop, "Circular reference detected"),
+            ({(1,): 2}, "keys must be str, int, float, bool or None, not tuple"),
+            (deep, "maximum recursion depth exceeded"),
+            (Lines(a=1), "RuntimeError: two lines"),
+            (Leaves(a=1), "SystemExit: 3"),
+        ]
+        for value, why in table:
+            with self.subTest(why):
+                text, error = door.agent.to_json(value)
+                self.assertIsNone(text)
+                self.assertEqual(error[:len(why)], why)
+                self.assertNotIn("\n", error)
+
+    def test_a_json_module_that_was_broken_makes_no_difference(self):
+        for module, name in ((json, "dumps"), (json.encoder, "c_make_encoder")):
+            self.addCleanup(setattr, module, name, getattr(module, name))
+        ran("import json\njson.encoder.c_make_encoder = json.dumps = None")
+        self.assertEqual(door.agent.to_json([1]), ("[1]", None))
+
+    def test_a_stop_that_strikes_there_ends_the_execution(self):
+        def struck():
+            raise TimeLimit
+
+        door.door.captured = struck
+        self.assertEqual(ran("import asyncio\nawait asyncio.sleep(0)").end, SOFT_STOP)
+        self.assertEqual(door.door.acks, 1)
+
+    def test_only_an_execution_that_ended_well_captures(self):
+        called = []
+        door.door.captured = lambda: called.append(1)
+        ran("import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+        self.assertEqual(called, [])
+        door.door.results.clear()
+        ran("import asyncio\nawait asyncio.sleep(0)")
+        self.assertEqual(called, [1])
+
+
+class Packages(AgentTest):
+    def shown(self, source):
+        got = ran("import brumate\n" + textwrap.dedent(source))
+        self.assertEqual(got.err, "")
+        return door.door.shown
+
+    def test_what_is_shown_has_the_richest_form_that_it_offers(self):
+        table = [
+            ("brumate.show('text')", ("text/plain", b"text")),
+            ("brumate.show('<b>', 'text/html')", ("text/html", b"<b>")),
+            ("brumate.show(b'\\1', mime_type='image/png')", ("image/png", b"\1")),
+            ("brumate.show([1])", ("text/plain", b"[1]")),
+            ("brumate.show(type('T', (), {'_repr_html_': lambda s: '<i>'})())",
+             ("text/html", b"<i>")),
+            ("brumate.show(type('T', (), {'_repr_html_': lambda s: '<i>', "
+             "'_repr_png_': lambda s: b'p'})())", ("image/png", b"p")),
+            ("brumate.show(type('T', (), {'_repr_png_': lambda s: b'p', "
+             "'_repr_html_': lambda s: '<i>'})(), 'text/html')", ("text/html", b"<i>")),
+            ("brumate.show(type('T', (), {'_repr_png_': lambda s: None, "
+             "'_repr_json_': lambda s: {'a': 1}})())", ("application/json", b'{"a": 1}')),
+            ("brumate.show(type('T', (), {'_repr_mimebundle_': lambda s: {'text/plain': 't', "
+             "'image/png': 'cA=='}})())", ("image/png", b"p")),
+        ]
+        for source, shown in table:
+            with self.subTest(source):
+                door.fresh()
+                self.assertEqual(self.shown(source), [shown])
+
+    def test_what_cannot_be_shown_says_why(self):
+        table = [
+            ("brumate.show(b'x')", "TypeError", "show() of bytes needs their type"),
+            ("brumate.show('x', 'png')", "ValueError", "'image/png'"),
+            ("brumate.show('x', 3)", "TypeError", "not int"),
+            ("brumate.show(3, 'image/png')", "TypeError", "no form of type image/png"),
+        ]
+        for source, kind, why in table:
+            with self.subTest(source):
+                door.fresh()
+                got = ran("import brumate\n" + source)
+                self.assertEqual(got.type, kind)
+                self.assertIn(why, got.text)
+
+    def test_an_artifact_that_is_refused_names_the_limit(self):
+        door.door.room = False
+        got = ran("import brumate\nbrumate.show('x')")
+        self.assertIn("max_artifact_bytes", got.text)
+
+    def test_callbacks_are_listed_with_their_schemas_parsed(self):
+        door.door.functions = [("f", "does f", ""), ("g", "", '{"type": "object"}')]
+        ran("import _callbacks\nr = _callbacks.list()")
+        self.assertEqual(door.names["r"], [
+            {"name": "f", "description": "does f"},
+            {"name": "g", "description": "", "schema": {"type": "object"}}])
+
+    def test_both_can_be_imported_again(self):
+        ran("import sys\nfor n in 'brumate', '_callbacks': del sys.modules[n]")
+        door.door.results.clear()
+        real = list(sys.path)
+        sys.path.insert(0, os.path.join(os.path.dirname(door.agent.__file__), ".."))
+        self.addCleanup(sys.path.__setitem__, slice(None), real)
+        ran("import brumate, _callbacks\nr = brumate.__all__, _callbacks.list()")
+        self.assertEqual(door.names["r"], (["CallError", "show"], []))
+
+
+class Clearing(AgentTest):
+    def test_variables_go_and_pythons_own_names_stay(self):
+        ran("x = 1\n__y__ = 2\n_z = 3\nimport json")
+        door.agent.clear()
+        self.assertNotIn("x", door.names)
+        self.assertNotIn("_z", door.names)
+        self.assertNotIn("json", door.names)
+        self.assertEqual(door.names["__y__"], 2)
+
+    def test_variables_that_destructors_make_go_too(self):
+        ran("class D:\n    def __del__(self):\n        global late\n        late = 1\nd = D()\n")
+        door.agent.clear()
+        self.assertNotIn("late", door.names)
 
 
 class Stops(AgentTest):
@@ -413,7 +582,7 @@ class Stops(AgentTest):
 
     def test_cancelling(self):
         self.assertEqual(door.execute(
-            CALLER + "try: await b.call('f', b'')\nfinally: r = 'cleaned'"), PENDING)
+            CALLER + "try: await call('f', b'')\nfinally: r = 'cleaned'"), PENDING)
         self.assertEqual(door.cancel(), DONE)
         self.assertEqual(door.door.results[0][0], CANCELLED)
         self.assertEqual(door.names["r"], "cleaned")

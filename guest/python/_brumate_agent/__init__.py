@@ -23,7 +23,7 @@ def _load(name):
     return module
 
 
-for _name in ("no_network", "report", "calls", "loops", "threads", "console", "run", "life"):
+for _name in ("no_network", "report", "calls", "capture", "loops", "threads", "console", "run", "life"):
     _load(_name)
 
 # What the reactor calls, by these names.
@@ -40,7 +40,9 @@ wake = life.wake
 boot = life.boot
 rehearsal = life.REHEARSAL
 rehearsed = life.rehearsed
-
-# For the guest-side packages built on it.
-call = calls.call
-CallError = calls.CallError
+clear = life.clear
+expect = calls.expect
+forget = calls.forget
+answer = calls.deliver
+error = calls.error
+to_json = capture.to_json

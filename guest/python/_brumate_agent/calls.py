@@ -1,50 +1,53 @@
-"""Calls of host functions: posted with an id, answered now or by a later step."""
+"""Calls of host functions that are not answered at once. Posting them, and what an answer is made
+into, is the reactor's (guest/c/functions.c)."""
 
 import asyncio
-import functools
+import builtins
 import struct
 
-from _brumate import post, take
+from _brumate import CallError, post
 
-POST_CALL, POST_DROP = 2, 5
+POST_DROP = 5
 
-_HEAD = struct.Struct("<II")
 _REPLY = struct.Struct("<IIII")
 _ID = struct.Struct("<I")
 _get_running_loop = asyncio.get_running_loop
-_partial = functools.partial
 
-pending = {}  # id -> future
-_last = 0
+# Raised by an error's text alone, and no harm to whoever has them raised by a host: others end
+# generators, or need more than a text.
+_NOT_RAISED = (StopIteration, StopAsyncIteration, UnicodeDecodeError, UnicodeEncodeError,
+               UnicodeTranslateError, ExceptionGroup)
+_RAISED = {
+    name: kind for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, Exception) and kind not in _NOT_RAISED
+}
+
+pending = {}  # id -> future of (ok, bytes)
 
 
-class CallError(Exception):
-    """The host's answer to a call was an error."""
-
-
-def call(name, payload):
-    """Calls the host function `name` with `payload` (bytes): a future of the answer's bytes. A host
-    that answers at once makes it a finished one."""
-    global _last
+def expect(ident):
+    """The iterator of a future of the answer to a call that was posted."""
     future = _get_running_loop().create_future()
-    _last = ident = (_last + 1) & 0xFFFFFFFF
-    encoded = name.encode()
-    ready = post(POST_CALL, _HEAD.pack(ident, len(encoded)) + encoded + payload)
-    if ready < 0:
-        raise CallError(f"the host refused the call of {name!r}")
     pending[ident] = future
-    if ready:
-        deliver(parse(take(ready)))
-    if not future.done():
-        future.add_done_callback(_partial(_done, ident))
-    return future
+    return future.__await__()
 
 
-def _done(ident, future):
-    # Still pending: cancelled by the guest, not answered by the host.
-    if pending.get(ident) is future:
-        del pending[ident]
+def forget(ident):
+    """The call is awaited no more; if it is unanswered the host is told."""
+    future = pending.pop(ident, None)
+    if future is not None:
         post(POST_DROP, _ID.pack(ident))
+        if not future.done():
+            future.cancel()
+
+
+def error(text):
+    """The exception for an error that the host answered with: "ValueError: why"."""
+    name, _, message = text.partition(": ")
+    kind = _RAISED.get(name)
+    if kind is None:
+        return CallError(text)
+    return kind(message) if message else kind()
 
 
 def parse(data):
@@ -62,18 +65,11 @@ def parse(data):
 def deliver(replies):
     for ident, ok, data in replies:
         future = pending.pop(ident, None)
-        if future is None or future.done():
-            continue
-        if ok:
-            future.set_result(data)
-        else:
-            future.set_exception(CallError(data.decode(errors="replace")))
+        if future is not None and not future.done():
+            future.set_result((ok, data))
 
 
 def drop_all():
     """Gives up what the execution left unanswered."""
     while pending:
-        ident, future = pending.popitem()
-        post(POST_DROP, _ID.pack(ident))
-        if not future.done():
-            future.cancel()
+        forget(next(iter(pending)))

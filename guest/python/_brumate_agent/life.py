@@ -34,6 +34,11 @@ REHEARSAL = [
     "None",
 ]
 
+# Destructors may make new variables, for ever if they like.
+CLEAR_ROUNDS = 4
+
+_names = sys.modules["__main__"].__dict__
+_collect = gc.collect
 _environ = os.environ
 _encoded = environ()
 _randoms = []
@@ -53,18 +58,28 @@ def boot(modules):
     builtins.quit = Quitter("quit", "Ctrl-D (i.e. EOF)")
     site.setcopyright()
     site.sethelper()
-    for name in modules.split():
+    for name in ("brumate", "_callbacks", *modules.split()):
         importlib.import_module(name)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(line_buffering=True)
 
 
+def clear():
+    """Drops the variables of `__main__`; destructors run, and may make others."""
+    for _ in range(CLEAR_ROUNDS):
+        names = [name for name in _names if not (isinstance(name, str) and name.startswith("__")
+                                                 and name.endswith("__"))]
+        if not names:
+            break
+        for name in names:
+            _names.pop(name, None)
+    _collect()
+
+
 def rehearsed():
     """Undoes what the rehearsal left."""
-    names = sys.modules["__main__"].__dict__
-    for name in [name for name in names if not name.startswith("__")]:
-        del names[name]
+    clear()
     sys.stderr = sys.__stderr__
     sys.argv = [""]
     linecache.clearcache()

@@ -13,8 +13,8 @@ import atexit
 import sys
 import threading
 
-from _brumate import (Interrupt, TimeLimit, exec_flags, module_clear, rest, result, settle,
-                      soft_ack)
+from _brumate import (Interrupt, TimeLimit, capture, exec_flags, module_clear, rest, result,
+                      settle, soft_ack)
 
 from _brumate_agent import calls, loops, report
 from _brumate_agent.report import STOPS
@@ -308,6 +308,12 @@ def _report():
 
 def _show():
     """A stop may strike anywhere in here: then this is called again, and prints no second time."""
+    if run.outcome is None and not run.cancelled:
+        try:
+            capture()
+        except STOPS as stop:
+            _acknowledge()
+            run.outcome = stop
     exc = run.outcome
     if exc is not None and not isinstance(exc, Exception):
         _mark_retrieved()
