@@ -169,15 +169,60 @@ void instance_free(instance *i) {
     mem_free(i);
 }
 
-bru_status instance_reset(instance *i, bru_error *err) {
+static bru_status reset(instance *i, size_t keep, bru_error *err) {
     if (instance_state_of(i) == INSTANCE_RUNNING)
         return error_set(err, BRU_EBUSY, "the instance is running");
     atomic_store(&i->state, INSTANCE_DEAD);
     if (!stop_unguard(i))
         return error_set(err, BRU_ELIMIT, "the instance's memory cannot be opened again");
     fiber_forget(&i->fiber);
-    bru_status st = slot_reset(i->slot, err);
+    bru_status st = slot_reset(i->slot, keep, err);
     return st ? st : begin(i, err);
+}
+
+bru_status instance_reset(instance *i, bru_error *err) {
+    return reset(i, SLOT_KEEP_MAX, err);
+}
+
+/* ---- Keeping what is not used at present ----------------------------------------------------- */
+
+/* Written pages that each kept instance holds on to; a line of Python writes some 60. */
+#define POOL_PAGES 64u
+
+bru_status instance_take(instance_pool *pool, guest_link *l, mem_image *im, const void *globals,
+                         size_t globals_len, const instance_options *opt, instance **out,
+                         bru_error *err) {
+    *out = NULL;
+    for (size_t n = 0; n < INSTANCE_POOL && !*out; n++)
+        if (atomic_load_explicit(&pool->kept[n], memory_order_relaxed))
+            *out = atomic_exchange(&pool->kept[n], NULL);
+    if (!*out) return instance_new(l, im, globals, globals_len, opt, out, err);
+    memcpy((*out)->ctx, opt->ctx, sizeof opt->ctx);
+    instance_memory_limit(*out, opt->memory_limit);
+    return BRU_OK;
+}
+
+static bool pool_has_room(instance_pool *pool) {
+    for (size_t n = 0; n < INSTANCE_POOL; n++)
+        if (!atomic_load_explicit(&pool->kept[n], memory_order_relaxed)) return true;
+    return false;
+}
+
+void instance_give(instance_pool *pool, instance *i) {
+    bool fresh = i && pool_has_room(pool) && reset(i, POOL_PAGES, NULL) == BRU_OK;
+    if (fresh) {
+        memset(i->ctx, 0, sizeof i->ctx);
+        engine_interrupt_clear(i);
+    }
+    for (size_t n = 0; fresh && n < INSTANCE_POOL; n++) {
+        instance *none = NULL;
+        if (atomic_compare_exchange_strong(&pool->kept[n], &none, i)) return;
+    }
+    instance_free(i);
+}
+
+void instance_pool_clear(instance_pool *pool) {
+    for (size_t n = 0; n < INSTANCE_POOL; n++) instance_free(atomic_exchange(&pool->kept[n], NULL));
 }
 
 /* ---- Looking and setting --------------------------------------------------------------------- */

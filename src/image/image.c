@@ -192,6 +192,7 @@ bru_image *bru_image_ref(bru_image *image) {
 
 void bru_image_unref(bru_image *image) {
     if (!image || atomic_fetch_sub_explicit(&image->refs, 1, memory_order_acq_rel) != 1) return;
+    instance_pool_clear(&image->idle);
     fs_unref(image->root);
     mem_image_unref(image->memory);
     guest_link_unref(image->link);

@@ -16,12 +16,13 @@ typedef struct image_exports {
 /* BRU_EMISMATCH names what the guest lacks. */
 BRU_MUST_CHECK bru_status image_exports_find(const guest *g, image_exports *out, bru_error *err);
 
-/* Immutable once open, and counted: any thread. */
+/* Immutable once open but for its idle instances, and counted: any thread. */
 struct bru_image {
     atomic_uint refs;
     guest_link *link; /* the guest, bound to our doors */
     guest *code;
     mem_image *memory;
+    instance_pool idle; /* of closed sessions, for new ones */
     vfs_fs *root; /* archive: the guest's /lib */
     image_exports exports;
     uint32_t control_at; /* of the agent_control block, checked to lie inside memory */

@@ -14,17 +14,18 @@
 /* Address plus offset reaches just under 8 GiB; an access of 16 bytes there reaches past it. */
 #define MEMORY_SPAN (((size_t)8 << 30) + SLOT_PAGE)
 
-/* Up to so many written pages are copied back at a reset and stay mapped: the next run takes no
- * faults on them. The rest is thrown away, which bounds the memory of an idle slot. */
-#define COPY_PAGES_MAX 512u
 /* Bytes of touched native stack that an idle slot keeps. */
-#define STACK_KEEP ((size_t)64 << 10)
+#define STACK_KEEP ((size_t)32 << 10)
 
 struct slot {
     slot_place at;
     uint64_t size; /* of linear memory that can be touched */
     mem_image *im; /* mapped at its start, or NULL */
     slot_mode mode;
+    uint8_t
+        *kept; /* a bit per page of the image: written, copied back and kept at the last reset */
+    size_t kept_len;
+    unsigned kept_count;
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -63,6 +64,7 @@ void slot_free(slot *s) {
     if (!s) return;
     os_release(s->at.low, (size_t)(s->at.high - s->at.low));
     mem_image_unref(s->im);
+    mem_free(s->kept);
     mem_free(s);
 }
 
@@ -90,6 +92,9 @@ static bru_status slot_empty(slot *s, bru_error *err) {
     mem_image_unref(s->im);
     s->im = NULL;
     s->size = 0;
+    mem_free(s->kept);
+    s->kept = NULL;
+    s->kept_len = s->kept_count = 0;
     return BRU_OK;
 }
 
@@ -97,7 +102,11 @@ bru_status slot_map(slot *s, mem_image *im, bru_error *err) {
     bru_status st = slot_empty(s, err);
     if (st || !im) return st;
     st = mem_image_intact(im, err);
-    if (!st) st = mem_image_map(im, s->at.memory, err);
+    if (st) return st;
+    s->kept_len = (size_t)(mem_image_size(im) / os_page() + 7) / 8;
+    s->kept = mem_zero(s->kept_len, 1);
+    if (!s->kept) return error_set(err, BRU_ENOMEM, "no memory for a slot");
+    st = mem_image_map(im, s->at.memory, err);
     if (st) return st;
     s->im = mem_image_ref(im);
     s->size = mem_image_size(im);
@@ -119,25 +128,106 @@ static uint64_t image_size(const slot *s) {
 
 /* ---- Resetting ----------------------------------------------------------------------------- */
 
-typedef struct restore {
-    const slot *s;
-    size_t room;   /* bytes that may still be copied back */
-    uint8_t *rest; /* everything from here on is to be thrown away */
+/* What was written, as long as it is no more than may be kept. */
+typedef struct survey {
+    const slot_place *at;
+    size_t page, pages, most;
     uint8_t *deep; /* the lowest touched byte of the stack, or NULL */
-} restore;
+    unsigned count;
+    struct {
+        uint8_t *start, *end;
+    } ranges[SLOT_KEEP_MAX];
+} survey;
 
-/* Copies one written range back, as far as there is room. */
-static bool restore_range(void *ctx, uint8_t *start, uint8_t *end) {
-    restore *r = ctx;
-    const slot_place *at = &r->s->at;
-    if (!r->deep && start < at->stack_top) r->deep = start;
-    if (start < at->memory) start = at->memory;
+static bool survey_range(void *ctx, uint8_t *start, uint8_t *end) {
+    survey *v = ctx;
+    if (!v->deep && start < v->at->stack_top) v->deep = start;
+    if (start < v->at->memory) start = v->at->memory;
     if (start >= end) return true;
-    size_t want = (size_t)(end - start), len = want < r->room ? want : r->room;
-    memcpy(start, mem_image_bytes(r->s->im) + (start - at->memory), len);
-    r->room -= len;
-    r->rest = start + len;
-    return len == want;
+    v->pages += (size_t)(end - start) / v->page;
+    if (v->pages > v->most) return false;
+    v->ranges[v->count].start = start;
+    v->ranges[v->count++].end = end;
+    return true;
+}
+
+static void kept_clear(slot *s) {
+    if (s->kept) memset(s->kept, 0, s->kept_len);
+    s->kept_count = 0;
+}
+
+static void kept_add(slot *s, size_t page) {
+    s->kept[page / 8] |= (uint8_t)(1u << page % 8);
+    s->kept_count++;
+}
+
+static bool was_kept(const slot *s, size_t page) {
+    return s->kept[page / 8] >> page % 8 & 1;
+}
+
+static void copy_back(slot *s, const survey *v) {
+    kept_clear(s);
+    for (unsigned i = 0; i < v->count; i++) {
+        uint8_t *start = v->ranges[i].start, *end = v->ranges[i].end;
+        size_t from = (size_t)(start - s->at.memory), to = (size_t)(end - s->at.memory);
+        memcpy(start, mem_image_bytes(s->im) + from, to - from);
+        for (size_t at = from; at < to; at += v->page) kept_add(s, at / v->page);
+    }
+}
+
+/* Too much was written to keep it all. What this run changed stays, if the last reset kept it too
+ * (every run writes those pages); what others it changed, as far as there is room. So one large run
+ * does not cost the small ones after it their pages. */
+typedef struct selection {
+    slot *s;
+    size_t page, room[2]; /* for pages that were not kept before, and that were */
+    uint8_t *from, *to;   /* a stretch to be thrown away */
+    unsigned count;
+    uint32_t pages[SLOT_KEEP_MAX]; /* kept */
+} selection;
+
+/* Unwritten pages between two that go are the image's: they may go along, and save a call. */
+#define DISCARD_GAP ((size_t)64 << 10)
+
+static void drop_stretch(selection *c) {
+    os_discard(c->from, (size_t)(c->to - c->from));
+    c->from = c->to = NULL;
+}
+
+static void drop_page(selection *c, uint8_t *p) {
+    if (c->from && (size_t)(p - c->to) > DISCARD_GAP) drop_stretch(c);
+    if (!c->from) c->from = p;
+    c->to = p + c->page;
+}
+
+static bool select_range(void *ctx, uint8_t *start, uint8_t *end) {
+    selection *c = ctx;
+    const slot *s = c->s;
+    for (uint8_t *p = start; p < end; p += c->page) {
+        size_t at = (size_t)(p - s->at.memory);
+        const uint8_t *was = mem_image_bytes(s->im) + at;
+        size_t *room = &c->room[was_kept(s, at / c->page)];
+        if (*room == 0 || memcmp(p, was, c->page) == 0) {
+            drop_page(c, p);
+            continue;
+        }
+        if (c->from) drop_stretch(c);
+        memcpy(p, was, c->page);
+        c->pages[c->count++] = (uint32_t)(at / c->page);
+        --*room;
+    }
+    return true;
+}
+
+static bool select_pages(slot *s, size_t most) {
+    size_t before = s->kept_count < most ? s->kept_count : most;
+    selection c = { .s = s, .page = os_page(), .room = { most - before, before } };
+    uint8_t *memory = s->at.memory;
+    bool walked = !written_walk(s->mode, memory, memory + s->size, select_range, &c);
+    if (c.from) drop_stretch(&c);
+    kept_clear(s);
+    for (unsigned i = 0; walked && i < c.count; i++) kept_add(s, c.pages[i]);
+    return walked;
 }
 
 /* Contents first: forbidding alone would keep the pages. */
@@ -151,33 +241,40 @@ static bru_status drop_grown(slot *s, bru_error *err) {
     return st;
 }
 
-static void drop_stack(slot *s, const uint8_t *deep) {
+/* What stays of the touched stack, from `deep` on, is wiped. */
+static void clean_stack(slot *s, uint8_t *deep) {
     uint8_t *keep = s->at.stack_top - STACK_KEEP;
     if (deep < keep) os_discard(s->at.stack_low, (size_t)(keep - s->at.stack_low));
+    if (deep < keep) deep = keep;
+    memset(deep, 0, (size_t)(s->at.stack_top - deep));
 }
 
 /* A scan passes the untouched part of the stack in no time, so one call serves both; entries would
  * have to be read one by one. */
-static void restore_pages(slot *s) {
+static void restore_pages(slot *s, size_t most) {
     uint8_t *memory = s->at.memory, *end = memory + s->size;
     bool scan = s->mode == SLOT_SCAN;
-    restore r = { s, COPY_PAGES_MAX * os_page(), memory, NULL };
-    bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, restore_range, &r);
-    if (!walked) r.rest = memory;
-    if (!walked || r.room == 0) os_discard(r.rest, (size_t)(end - r.rest));
+    survey v = { .at = &s->at, .page = os_page(), .most = most };
+    bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, survey_range, &v);
+    if (walked && v.pages <= most)
+        copy_back(s, &v);
+    else if (!walked || !select_pages(s, most)) {
+        os_discard(memory, (size_t)s->size);
+        kept_clear(s);
+    }
     if (!walked || !scan)
-        drop_stack(s, s->at.stack_low);
-    else if (r.deep)
-        drop_stack(s, r.deep);
+        os_discard(s->at.stack_low, (size_t)(s->at.stack_top - s->at.stack_low));
+    else if (v.deep)
+        clean_stack(s, v.deep);
 }
 
-bru_status slot_reset(slot *s, bru_error *err) {
+bru_status slot_reset(slot *s, size_t keep, bru_error *err) {
     bru_status st = drop_grown(s, err);
     if (!st && s->im && mem_image_intact(s->im, NULL)) {
         st = slot_empty(s, err);
         if (!st) st = error_set(err, BRU_EIO, "the image's file was cut short while in use");
     }
-    if (!st) restore_pages(s);
+    if (!st) restore_pages(s, keep < SLOT_KEEP_MAX ? keep : SLOT_KEEP_MAX);
     return st;
 }
 

@@ -90,11 +90,14 @@ uint64_t slot_size(const slot *s);
  * memory touchable; the new part reads as zero. On failure the size is as before. */
 BRU_MUST_CHECK bru_status slot_grow(slot *s, uint64_t bytes, bru_error *err);
 
-/* Every byte of linear memory as slot_map left it, grown part gone, and the native stack cut back
- * to what an idle slot may keep. The instance page is not touched: the engine owns it. Cost follows
- * the pages written since the last reset, not the size.
+/* Every byte of linear memory as slot_map left it, grown part gone; the native stack wiped, and cut
+ * back to what an idle slot may keep. The instance page is not touched: the engine owns it. Cost
+ * follows the pages written since the last reset, not the size. Up to `keep` written pages are
+ * copied back and stay the slot's, so that the next run takes no faults on them; the rest is thrown
+ * away.
  * BRU_EIO  the image's file was cut short: the slot has no linear memory any more. */
-BRU_MUST_CHECK bru_status slot_reset(slot *s, bru_error *err);
+#define SLOT_KEEP_MAX 512u
+BRU_MUST_CHECK bru_status slot_reset(slot *s, size_t keep, bru_error *err);
 
 /* Told of `len` bytes of linear memory from offset `at` on, both multiples of the machine's page
  * size, ascending; answering false ends the walk. */

@@ -199,8 +199,8 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
         .ctx = { [SESSION_TABLE_WASI] = s->wasi, [SESSION_TABLE_OWN] = s },
     };
     if (!st)
-        st = instance_new(image->link, image->memory, image->globals, image->globals_len, &options,
-                          &s->guest, err);
+        st = instance_take(&image->idle, image->link, image->memory, image->globals,
+                           image->globals_len, &options, &s->guest, err);
     if (st)
         bru_session_free(s);
     else
@@ -211,7 +211,7 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
 void bru_session_free(bru_session *s) {
     if (!s) return;
     session_run_clear(s);
-    instance_free(s->guest);
+    instance_give(&s->image->idle, s->guest);
     session_close_world(s);
     bru_image_unref(s->image);
     mem_free(s);

@@ -98,7 +98,7 @@ TEST(a_reset_restores_every_byte_in_every_mode) {
             CHECK_EQ(slot_grow(s, IMAGE_LEN + (1 + random_next() % 9) * SLOT_PAGE, &err), BRU_OK);
             scribble(s, r->writes);
             memset(slot_where(s).stack_top - 300000, 7, 300000);
-            CHECK_EQ(slot_reset(s, &err), BRU_OK);
+            CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
             CHECK_EQ(slot_size(s), IMAGE_LEN);
             CHECK(memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0);
             CHECK_EQ(slot_grow(s, IMAGE_LEN + SLOT_PAGE, &err), BRU_OK);
@@ -115,7 +115,7 @@ TEST(the_comparison_with_the_twin_can_fail) {
     mem_image *im = noise_image(bytes);
     slot *s = mapped(im, SLOT_SCAN);
     REQUIRE(s);
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     slot_where(s).memory[IMAGE_LEN - 1] ^= 1;
     CHECK(memcmp(slot_where(s).memory, bytes, IMAGE_LEN) != 0);
     slot_free(s);
@@ -132,7 +132,7 @@ TEST(an_idle_slot_keeps_a_bounded_amount_of_memory) {
     memset(slot_where(s).memory, 1, slot_size(s));
     memset(slot_where(s).stack_top - (8 << 20), 1, 8 << 20);
     if (slot_mode_found() != SLOT_DISCARD) CHECK_EQ(slot_measure(s).written, slot_size(s));
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     CHECK(slot_measure(s).written <= 2u << 20);
     CHECK(slot_measure(s).stack <= 64u << 10);
     CHECK_EQ(slot_measure(s).grown, 0);
@@ -164,7 +164,7 @@ TEST(written_pages_are_exactly_those_that_differ) {
         slot *s = mapped(im, mode);
         REQUIRE(s);
         scribble(s, 60);
-        CHECK_EQ(slot_reset(s, &err), BRU_OK); /* private pages, but equal ones */
+        CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK); /* private pages, but equal ones */
         CHECK_EQ(slot_grow(s, IMAGE_LEN + 2 * SLOT_PAGE, &err), BRU_OK);
         scribble(s, 40);
         seen n = { .most = UINT32_MAX };
@@ -192,22 +192,22 @@ TEST(a_reset_is_right_in_the_child_of_a_fork_and_in_the_parent) {
     slot *s = mapped(im, SLOT_SCAN);
     REQUIRE(s);
     scribble(s, 100);
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     scribble(s, 100);
     pid_t child = fork();
     if (child == 0) {
         scribble(s, 333);
         bool fine =
-            slot_reset(s, &err) == BRU_OK && memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
+            slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK && memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         scribble(s, 10);
-        fine = fine && slot_measure(s).written > 0 && slot_reset(s, &err) == BRU_OK &&
+        fine = fine && slot_measure(s).written > 0 && slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK &&
                memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         _exit(fine ? 0 : 1);
     }
     int status = -1;
     waitpid(child, &status, 0);
     CHECK_EQ(status, 0);
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     CHECK(memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0);
     slot_free(s);
     mem_image_unref(im);
@@ -222,11 +222,11 @@ TEST(a_reset_survives_that_somebody_closed_all_descriptors) {
     pid_t child = fork();
     if (child == 0) {
         scribble(s, 10);
-        bool fine = slot_reset(s, &err) == BRU_OK;
+        bool fine = slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK;
         for (int fd = 3; fd < 100; fd++) close(fd);
         for (int i = 0; i < 5; i++) (void)!open("/dev/null", O_RDONLY);
         scribble(s, 10);
-        fine = fine && slot_reset(s, &err) == BRU_OK &&
+        fine = fine && slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK &&
                memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         _exit(fine ? 0 : 1);
     }
@@ -252,10 +252,10 @@ TEST(an_image_file_that_was_cut_short_is_an_error_and_no_crash) {
     CHECK(memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0);
     scribble(s, 100);
     CHECK_EQ(ftruncate(fd, 4096), 0);
-    CHECK_EQ(slot_reset(s, &err), BRU_EIO);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_EIO);
     CHECK_EQ(slot_size(s), 0);
     CHECK_EQ(slot_map(s, im, &err), BRU_EFORMAT);
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     slot_free(s);
     mem_image_unref(im);
     close(fd);
@@ -287,7 +287,7 @@ TEST(growth_is_checked_and_lies_behind_the_image) {
     CHECK_EQ(slot_grow(s, 0, &err), BRU_EINVAL);
     CHECK_EQ(slot_grow(s, SLOT_MEMORY_MAX, &err), BRU_OK);
     slot_where(s).memory[SLOT_MEMORY_MAX - 1] = 1;
-    CHECK_EQ(slot_reset(s, &err), BRU_OK);
+    CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
     CHECK_EQ(slot_size(s), 0);
     slot_free(s);
 }
@@ -343,7 +343,7 @@ TEST(a_live_slot_costs_at_most_four_mappings) {
         scribble(slots[i], 10);
         CHECK_EQ(slot_grow(slots[i], IMAGE_LEN + SLOT_PAGE, &err), BRU_OK);
         slot_where(slots[i]).memory[IMAGE_LEN] = 1;
-        if (i % 2) CHECK_EQ(slot_reset(slots[i], &err), BRU_OK);
+        if (i % 2) CHECK_EQ(slot_reset(slots[i], SLOT_KEEP_MAX, &err), BRU_OK);
     }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CHECK(mappings() - before <= 4 * MANY + 4);
