@@ -1,0 +1,835 @@
+/* One run: the loop over its events. Host functions are called, answered and timed here; what needs
+ * an event loop is handed to Python.
+ *
+ * A run is driven by one thread at a time: whoever holds the ticket. While a host function runs,
+ * the ticket can be taken from the thread that is stuck in it (`overdue`, `abandon`); when that
+ * thread comes back it finds another ticket, and touches nothing any more. */
+#include "native.h"
+
+#include "value.h"
+
+/* What drive() and take() answer, as (kind, id or time, function or result, arguments, keywords).
+ */
+enum {
+    EVENT_DONE,
+    EVENT_CALL,
+    EVENT_CALL_ASYNC,
+    EVENT_DROP,
+    EVENT_WAIT,
+    EVENT_INPUT,
+    EVENT_GO,
+    EVENT_LOST
+};
+
+enum { ERROR_TEXT_MAX = 8000 }; /* characters of a host exception that are told to the guest */
+
+/* How long after its deadline a run may still be with an event loop, that ends it by itself. */
+#define LOOP_GRACE_NS 2000000u
+
+static PyObject *event_of(int kind, uint64_t number, PyObject *what) {
+    return Py_BuildValue("iKNOO", kind, (unsigned long long)number, what, Py_None, Py_None);
+}
+
+/* ---- The end of a run -------------------------------------------------------------------- */
+
+static void run_clear(session_object *self) {
+    run_state *run = &self->run;
+    run->phase = RUN_NONE;
+    run->pending = false;
+    run->ticket++;
+    for (int i = 0; i < OUTPUTS; i++) {
+        PyMem_RawFree(run->texts[i].bytes);
+        run->texts[i] = (text_buffer){ NULL, 0, 0 };
+    }
+    PyObject *input = run->input, *first = run->streams[0].listener,
+             *second = run->streams[1].listener;
+    run->input = run->streams[0].listener = run->streams[1].listener = NULL;
+    run->streams[0].split_len = run->streams[1].split_len = 0;
+    Py_XDECREF(input);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+}
+
+/* Refuses whatever the guest wants. False when it has ended. Without the GIL. */
+static bool refuse(session_object *self) {
+    static const char stopped[] = "the run was stopped";
+    bru_event *e = &self->run.event;
+    switch (e->kind) {
+    case BRU_EVENT_DONE: bru_result_free(e->result); return false;
+    case BRU_EVENT_CALL:
+        (void)!bru_session_reply(self->session, e->id, 0, stopped, sizeof stopped - 1, NULL);
+        break;
+    case BRU_EVENT_INPUT: (void)!bru_session_input(self->session, NULL, 0, NULL); break;
+    case BRU_EVENT_WAIT: native_sleep(&self->wake, atomic_load(&self->wake), e->wake_ns); break;
+    default: break;
+    }
+    return true;
+}
+
+void run_abandon(session_object *self) {
+    run_state *run = &self->run;
+    PyObject *type, *value, *trace;
+    bool goes_on = true;
+    if (run->phase == RUN_NONE) return;
+    PyErr_Fetch(&type, &value, &trace);
+    run->phase = RUN_GUEST;
+    run->ticket++;
+    Py_BEGIN_ALLOW_THREADS bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
+    if (run->pending) goes_on = refuse(self);
+    while (goes_on && bru_session_next(self->session, &run->event, NULL) == BRU_OK)
+        goes_on = refuse(self);
+    Py_END_ALLOW_THREADS run_clear(self);
+    PyErr_Restore(type, value, trace);
+}
+
+/* The run cannot go on, an exception says why. */
+static PyObject *run_fail(session_object *self) {
+    run_abandon(self);
+    return NULL;
+}
+
+/* ---- Running the guest ------------------------------------------------------------------- */
+
+bool run_next(session_object *self) {
+    run_state *run = &self->run;
+    bru_error err = { 0 };
+    bru_status st;
+    session_object *hook = signals_begin(self);
+    if (hook && PyErr_CheckSignals() < 0) {
+        signals_end(hook);
+        return false;
+    }
+    run->wake_seen = atomic_load(&self->wake);
+    run->phase = RUN_GUEST;
+    Py_BEGIN_ALLOW_THREADS st = bru_session_next(self->session, &run->event, &err);
+    Py_END_ALLOW_THREADS run->phase = RUN_OURS;
+    signals_end(hook);
+    run->pending = st == BRU_OK;
+    if (st) {
+        run_clear(self);
+        native_raise(&err);
+        return false;
+    }
+    return !hook || PyErr_CheckSignals() == 0;
+}
+
+/* Nothing to do before the event's time. */
+static bool run_sleep(session_object *self) {
+    run_state *run = &self->run;
+    session_object *hook = signals_begin(self);
+    bool fine = !hook || PyErr_CheckSignals() == 0;
+    if (fine) {
+        run->phase = RUN_GUEST;
+        Py_BEGIN_ALLOW_THREADS native_sleep(&self->wake, run->wake_seen, run->event.wake_ns);
+        Py_END_ALLOW_THREADS run->phase = RUN_OURS;
+    }
+    signals_end(hook);
+    return fine && (!hook || PyErr_CheckSignals() == 0);
+}
+
+/* ---- Code of the host ------------------------------------------------------------------- */
+
+static void host_begin(session_object *self, uint32_t call, bool timed) {
+    self->run.phase = RUN_HOST;
+    self->run.host_call = call;
+    self->run.host_since = timed ? native_clock() : 0;
+}
+
+/* Whether the run is still this ticket's. If not, an exception does not matter any more either. */
+static bool host_end(session_object *self, unsigned long ticket) {
+    if (self->run.ticket != ticket) {
+        PyErr_Clear();
+        return false;
+    }
+    self->run.phase = RUN_OURS;
+    self->run.host_since = 0;
+    return true;
+}
+
+/* ---- Output ------------------------------------------------------------------------------ */
+
+static bool keep_text(text_buffer *t, const void *bytes, size_t len) {
+    if (len > t->room - t->len) {
+        size_t room = t->room ? t->room : 1024;
+        while (room - t->len < len) room *= 2;
+        char *grown = PyMem_RawRealloc(t->bytes, room);
+        if (!grown) return PyErr_NoMemory(), false;
+        t->bytes = grown;
+        t->room = room;
+    }
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    return true;
+}
+
+/* The text that is complete with these bytes; the start of a character waits for its rest. */
+static PyObject *decode_part(run_stream *s, const char *bytes, size_t len, bool last) {
+    Py_ssize_t used = 0;
+    char *joined = NULL;
+    const char *from = bytes;
+    size_t all = s->split_len + len;
+    if (s->split_len) {
+        joined = PyMem_Malloc(all);
+        if (!joined) return PyErr_NoMemory();
+        memcpy(joined, s->split, s->split_len);
+        if (len) memcpy(joined + s->split_len, bytes, len);
+        from = joined;
+    }
+    PyObject *text =
+        PyUnicode_DecodeUTF8Stateful(from, (Py_ssize_t)all, "replace", last ? NULL : &used);
+    if (text) {
+        s->split_len = last ? 0 : (unsigned)(all - (size_t)used);
+        if (s->split_len) memcpy(s->split, from + used, s->split_len);
+    }
+    PyMem_Free(joined);
+    return text;
+}
+
+/* Tells the listener; false with an exception. */
+static bool tell(run_stream *s, const char *bytes, size_t len, bool last) {
+    PyObject *text = s->listener ? decode_part(s, bytes, len, last) : NULL;
+    if (!s->listener) return true;
+    if (!text) return false;
+    bool fine = true;
+    if (PyUnicode_GET_LENGTH(text) > 0) {
+        PyObject *listener = Py_NewRef(s->listener);
+        PyObject *r = PyObject_CallOneArg(listener, text);
+        fine = r != NULL;
+        Py_XDECREF(r);
+        Py_DECREF(listener);
+    }
+    Py_DECREF(text);
+    return fine;
+}
+
+static bool hand_out(session_object *self) {
+    run_state *run = &self->run;
+    bru_event *e = &run->event;
+    int which = e->stream == 1 ? OUTPUT_STDOUT : OUTPUT_STDERR;
+    run->pending = false;
+    return keep_text(&run->texts[which], e->data, e->len) &&
+           keep_text(&run->texts[OUTPUT_BOTH], e->data, e->len) &&
+           tell(&run->streams[which], e->data, e->len, false);
+}
+
+/* ---- Answers ----------------------------------------------------------------------------- */
+
+static PyObject *take_exception(void) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+#endif
+}
+
+/* str() of it; of a KeyError its key, which str() would put into quotes a second time. */
+static PyObject *exception_message(PyObject *exception) {
+    PyObject *args = Py_IS_TYPE(exception, (PyTypeObject *)PyExc_KeyError)
+                         ? ((PyBaseExceptionObject *)exception)->args
+                         : NULL;
+    if (args && PyTuple_GET_SIZE(args) == 1 && PyUnicode_CheckExact(PyTuple_GET_ITEM(args, 0)))
+        return Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    return PyObject_Str(exception);
+}
+
+/* "ValueError: why", as UTF-8 bytes. NULL with an exception. */
+static PyObject *error_text(PyObject *exception) {
+    PyObject *message = exception_message(exception), *clipped = NULL, *text = NULL, *bytes = NULL;
+    if (!message) {
+        PyErr_Clear();
+        message = PyUnicode_FromString("");
+    }
+    PyObject *name = PyType_GetName(Py_TYPE(exception));
+    if (message) clipped = PyUnicode_Substring(message, 0, ERROR_TEXT_MAX);
+    if (name && clipped) text = PyUnicode_FromFormat("%U: %U", name, clipped);
+    if (text) bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+    Py_XDECREF(text);
+    Py_XDECREF(clipped);
+    Py_XDECREF(name);
+    Py_XDECREF(message);
+    return bytes;
+}
+
+static bool answer_bytes(session_object *self, uint32_t id, int ok, const char *bytes, size_t len) {
+    static const char too_large[] = "ValueError: the answer is larger than the guest can take";
+    bru_error err = { 0 };
+    bru_status st = bru_session_reply(self->session, id, ok, bytes, len, &err);
+    if (st == BRU_ELIMIT)
+        st = bru_session_reply(self->session, id, 0, too_large, sizeof too_large - 1, &err);
+    if (st == BRU_OK || st == BRU_EINVAL) return true; /* EINVAL: nobody waits for it any more */
+    native_raise(&err);
+    return false;
+}
+
+static bool answer_text(session_object *self, uint32_t id, const char *text) {
+    return answer_bytes(self, id, 0, text, strlen(text));
+}
+
+/* Answers with an exception. */
+static bool answer_exception(session_object *self, uint32_t id, PyObject *exception) {
+    PyObject *text = error_text(exception);
+    bool fine =
+        text && answer_bytes(self, id, 0, PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text));
+    Py_XDECREF(text);
+    return fine;
+}
+
+/* Answers with the exception under way. */
+static bool answer_raised(session_object *self, uint32_t id) {
+    PyObject *exception = take_exception();
+    bool fine = exception && answer_exception(self, id, exception);
+    Py_XDECREF(exception);
+    return fine;
+}
+
+/* Answers with a value, or says why it cannot cross. */
+static bool answer_value(session_object *self, uint32_t id, PyObject *value) {
+    PyObject *bytes = value_encode(value, BRU_VALUE_MAX);
+    if (!bytes) return answer_raised(self, id);
+    bool fine =
+        answer_bytes(self, id, 1, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
+    Py_DECREF(bytes);
+    return fine;
+}
+
+static bool answer_limit(session_object *self, uint32_t id, uint64_t limit, const char *what) {
+    char text[160];
+    PyOS_snprintf(text, sizeof text, "limit reached: %llu %s", (unsigned long long)limit, what);
+    return answer_text(self, id, text);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------- */
+
+typedef struct host_call {
+    PyObject *fn, *args, *kwargs;
+    bool is_async;
+} host_call;
+
+static void host_call_clear(host_call *c) {
+    Py_CLEAR(c->fn);
+    Py_CLEAR(c->args);
+    Py_CLEAR(c->kwargs);
+}
+
+/* [[positional...], {name: keyword...}], from a hostile guest. */
+static bool read_arguments(const bru_event *e, host_call *c) {
+    PyObject *both = value_decode(e->data, e->len);
+    if (!both) return false;
+    bool right = PyList_CheckExact(both) && PyList_GET_SIZE(both) == 2 &&
+                 PyList_CheckExact(PyList_GET_ITEM(both, 0)) &&
+                 PyDict_CheckExact(PyList_GET_ITEM(both, 1));
+    if (right) {
+        c->args = PyList_AsTuple(PyList_GET_ITEM(both, 0));
+        c->kwargs = Py_NewRef(PyList_GET_ITEM(both, 1));
+    } else {
+        PyErr_SetString(PyExc_ValueError, "the arguments of a call are malformed");
+    }
+    Py_DECREF(both);
+    return c->args != NULL;
+}
+
+static bool find_function(session_object *self, const char *name, host_call *c) {
+    PyObject *key = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), NULL);
+    PyObject *fn = key ? PyDict_GetItemWithError(self->functions, key) : NULL;
+    if (fn) c->is_async = PySet_Contains(self->async_names, key) == 1;
+    Py_XDECREF(key);
+    c->fn = Py_XNewRef(fn);
+    if (!fn && !PyErr_Occurred())
+        PyErr_Format(PyExc_LookupError, "there is no host function '%.100s'", name);
+    return fn != NULL;
+}
+
+/* Takes the CALL event in hand. 1: `*c` is to be performed; 0: it was refused; -1 with an
+ * exception. */
+static int begin_call(session_object *self, host_call *c) {
+    run_state *run = &self->run;
+    bru_event *e = &run->event;
+    uint32_t id = e->id;
+    run->pending = false;
+    *c = (host_call){ NULL, NULL, NULL, false };
+    if (run->calls >= self->max_calls)
+        return answer_limit(self, id, run->calls,
+                            "calls of host functions (max_callback_invocations)")
+                   ? 0
+                   : -1;
+    if (run->open >= self->max_open)
+        return answer_limit(self, id, run->open, "calls under way (max_pending_callbacks)") ? 0
+                                                                                            : -1;
+    if (!find_function(self, e->name, c) || !read_arguments(e, c)) {
+        host_call_clear(c);
+        return answer_raised(self, id) ? 0 : -1;
+    }
+    run->calls++;
+    return 1;
+}
+
+static bool is_awaitable(PyObject *o) {
+    PyAsyncMethods *as = Py_TYPE(o)->tp_as_async;
+    return PyCoro_CheckExact(o) || (as && as->am_await);
+}
+
+/* sys.exit() and Ctrl-C in a host function are meant for the host. */
+static bool ends_the_run(void) {
+    return PyErr_ExceptionMatches(PyExc_SystemExit) ||
+           PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+}
+
+/* Performs the CALL event in hand. An event for Python; Py_None: go on; NULL with an exception,
+ * the run is over then, or `*lost`: it is another's. */
+static PyObject *perform(session_object *self, unsigned long ticket, bool *lost) {
+    uint32_t id = self->run.event.id;
+    host_call c;
+    int begun = begin_call(self, &c);
+    if (begun <= 0) return begun < 0 ? NULL : Py_NewRef(Py_None);
+    host_begin(self, id, true);
+    PyObject *value = PyObject_Call(c.fn, c.args, c.kwargs);
+    host_call_clear(&c);
+    if (!host_end(self, ticket)) {
+        Py_XDECREF(value);
+        *lost = true;
+        return NULL;
+    }
+    if (value && is_awaitable(value)) {
+        self->run.open++;
+        return event_of(EVENT_CALL_ASYNC, id, value);
+    }
+    if (!value && ends_the_run()) return NULL;
+    bool fine = value ? answer_value(self, id, value) : answer_raised(self, id);
+    Py_XDECREF(value);
+    return fine ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- Input ------------------------------------------------------------------------------- */
+
+/* The bytes of what an input function gave: str, bytes or None. */
+static bool input_bytes(PyObject *given, const char **bytes, Py_ssize_t *len) {
+    *bytes = "";
+    *len = 0;
+    if (given == Py_None) return true;
+    if (PyUnicode_Check(given)) return (*bytes = PyUnicode_AsUTF8AndSize(given, len)) != NULL;
+    if (PyBytes_Check(given)) {
+        *bytes = PyBytes_AS_STRING(given);
+        *len = PyBytes_GET_SIZE(given);
+        return true;
+    }
+    PyErr_Format(PyExc_TypeError, "stdin must give str, bytes or None, not %.100s",
+                 Py_TYPE(given)->tp_name);
+    return false;
+}
+
+static bool answer_input(session_object *self, PyObject *given) {
+    const char *bytes;
+    Py_ssize_t len;
+    bru_error err = { 0 };
+    self->run.pending = false;
+    if (!input_bytes(given, &bytes, &len)) return false;
+    if (bru_session_input(self->session, bytes, (size_t)len, &err) == BRU_OK) return true;
+    native_raise(&err);
+    return false;
+}
+
+static bool ask_input(session_object *self, unsigned long ticket, bool *lost) {
+    if (!self->run.input) return answer_input(self, Py_None);
+    PyObject *fn = Py_NewRef(self->run.input);
+    host_begin(self, 0, false);
+    PyObject *given = PyObject_CallNoArgs(fn);
+    Py_DECREF(fn);
+    *lost = !host_end(self, ticket);
+    bool fine = !*lost && given && answer_input(self, given);
+    Py_XDECREF(given);
+    return fine;
+}
+
+/* ---- The loop ---------------------------------------------------------------------------- */
+
+/* The result of a DONE event; the run is over. */
+static PyObject *finish(session_object *self) {
+    run_state *run = &self->run;
+    bool told = true;
+    run->pending = false;
+    bru_result *result = run->event.result;
+    for (int i = 0; i < 2 && told; i++)
+        if (run->streams[i].split_len) told = tell(&run->streams[i], "", 0, true);
+    PyObject *wrapped = result_wrap(result, run->calls, run->streaming ? run->texts : NULL);
+    run_clear(self);
+    if (!told) Py_CLEAR(wrapped);
+    return wrapped;
+}
+
+/* Drives the run until there is something for the caller. `functions`: host functions are called
+ * here, else a call or a question for input is EVENT_GO, and stays in hand. NULL with an exception:
+ * the run is over. */
+static PyObject *drive(session_object *self, bool functions) {
+    run_state *run = &self->run;
+    unsigned long ticket = run->ticket;
+    bool lost = false;
+    for (;;) {
+        if (!run->pending && !run_next(self)) return run_fail(self);
+        PyObject *out = NULL;
+        bool fine = true;
+        switch (run->event.kind) {
+        case BRU_EVENT_DONE: out = finish(self); return out ? event_of(EVENT_DONE, 0, out) : NULL;
+        case BRU_EVENT_OUTPUT:
+            host_begin(self, 0, false);
+            fine = hand_out(self);
+            lost = !host_end(self, ticket);
+            break;
+        case BRU_EVENT_INPUT:
+            if (!functions) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
+            fine = ask_input(self, ticket, &lost);
+            break;
+        case BRU_EVENT_CALL:
+            if (!functions) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
+            out = perform(self, ticket, &lost);
+            fine = out != NULL;
+            if (out && out != Py_None) return out;
+            Py_XDECREF(out);
+            break;
+        case BRU_EVENT_DROP:
+            run->pending = false;
+            if (run->open) return event_of(EVENT_DROP, run->event.id, Py_NewRef(Py_None));
+            break;
+        case BRU_EVENT_WAIT:
+            run->pending = false;
+            if (run->open) return event_of(EVENT_WAIT, run->event.wake_ns, Py_NewRef(Py_None));
+            fine = run_sleep(self);
+            break;
+        }
+        if (lost) return event_of(EVENT_LOST, 0, Py_NewRef(Py_None));
+        if (!fine) return run_fail(self);
+    }
+}
+
+/* ---- The start ---------------------------------------------------------------------------- */
+
+/* Names that guest code can use; the first that it cannot is told. */
+static bool check_inputs(PyObject *inputs) {
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    if (!PyDict_Check(inputs)) {
+        PyErr_Format(PyExc_TypeError, "inputs must be a dict, not %.100s",
+                     Py_TYPE(inputs)->tp_name);
+        return false;
+    }
+    PyObject *module = PyImport_ImportModule("keyword");
+    PyObject *keywords = module ? PyObject_GetAttrString(module, "kwlist") : NULL;
+    bool fine = keywords != NULL;
+    while (fine && PyDict_Next(inputs, &at, &name, &value)) {
+        fine = false;
+        if (!PyUnicode_Check(name)) {
+            PyErr_Format(PyExc_TypeError, "names of inputs must be strings, not %R", name);
+        } else if (!PyUnicode_IsIdentifier(name) || PySequence_Contains(keywords, name)) {
+            PyErr_Format(PyExc_ValueError, "input %R is not a name that Python code can use", name);
+        } else if (PyUnicode_GET_LENGTH(name) > 1 && PyUnicode_READ_CHAR(name, 0) == '_' &&
+                   PyUnicode_READ_CHAR(name, 1) == '_') {
+            PyErr_Format(PyExc_ValueError, "input %R: names that start with __ are Python's own",
+                         name);
+        } else {
+            fine = true;
+        }
+    }
+    Py_XDECREF(keywords);
+    Py_XDECREF(module);
+    return fine && !PyErr_Occurred();
+}
+
+static bool take_inputs(bru_exec_options *o, PyObject *inputs, PyObject **bytes) {
+    if (inputs == Py_None || (PyDict_Check(inputs) && PyDict_GET_SIZE(inputs) == 0)) return true;
+    if (!check_inputs(inputs)) return false;
+    *bytes = value_encode(inputs, BRU_VALUE_MAX);
+    if (!*bytes) return false;
+    o->inputs = PyBytes_AS_STRING(*bytes);
+    o->inputs_len = (size_t)PyBytes_GET_SIZE(*bytes);
+    return true;
+}
+
+static bool take_stdin(session_object *self, bru_exec_options *o, PyObject *input) {
+    Py_ssize_t len;
+    if (PyCallable_Check(input)) {
+        self->run.input = Py_NewRef(input);
+        return true;
+    }
+    if (input != Py_None && !PyUnicode_Check(input) && !PyBytes_Check(input)) {
+        PyErr_Format(PyExc_TypeError, "stdin must be str, bytes, a function or None, not %.100s",
+                     Py_TYPE(input)->tp_name);
+        return false;
+    }
+    if (!input_bytes(input, &o->input, &len)) return false;
+    o->input_len = (size_t)len;
+    return true;
+}
+
+static bool take_listener(session_object *self, int which, PyObject *listener, const char *name) {
+    if (listener == Py_None) return true;
+    if (!PyCallable_Check(listener)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a function, not %.100s", name,
+                     Py_TYPE(listener)->tp_name);
+        return false;
+    }
+    self->run.streams[which].listener = Py_NewRef(listener);
+    return true;
+}
+
+/* Milliseconds, or None for the session's own. */
+static bool take_timeout(session_object *self, PyObject *timeout, uint64_t *ns) {
+    *ns = self->timeout;
+    if (timeout == Py_None) return true;
+    double ms = PyFloat_AsDouble(timeout);
+    if (ms == -1.0 && PyErr_Occurred()) {
+        PyErr_Format(PyExc_TypeError, "timeout_ms must be a number, not %.100s",
+                     Py_TYPE(timeout)->tp_name);
+        return false;
+    }
+    if (!(ms > 0)) {
+        PyErr_Format(PyExc_ValueError, "timeout_ms must be more than 0, not %R", timeout);
+        return false;
+    }
+    *ns = ms < 9e12 ? (uint64_t)(ms * 1e6) + 1 : BRU_NO_LIMIT;
+    return true;
+}
+
+static const char *source_of(PyObject *code, Py_ssize_t *len) {
+    if (PyUnicode_Check(code)) return PyUnicode_AsUTF8AndSize(code, len);
+    PyErr_Format(PyExc_TypeError, "code must be a string, not %.100s", Py_TYPE(code)->tp_name);
+    return NULL;
+}
+
+/* execute's arguments. */
+enum { ARG_CODE, ARG_INPUTS, ARG_STDIN, ARG_STDOUT, ARG_STDERR, ARG_TIMEOUT, ARGS };
+
+static bool begin(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    run_state *run = &self->run;
+    bru_exec_options o = BRU_EXEC_OPTIONS_INIT;
+    bru_error err = { 0 };
+    PyObject *inputs = NULL;
+    Py_ssize_t len;
+    if (n != ARGS) return PyErr_BadArgument(), false;
+    bru_session *session = session_idle(self);
+    if (!session) return false;
+    run->in_call = true; /* other threads may come in while arguments are looked at */
+    const char *source = source_of(args[ARG_CODE], &len);
+    bool fine = source && take_timeout(self, args[ARG_TIMEOUT], &o.timeout_ns) &&
+                take_inputs(&o, args[ARG_INPUTS], &inputs) &&
+                take_stdin(self, &o, args[ARG_STDIN]) &&
+                take_listener(self, 0, args[ARG_STDOUT], "on_stdout") &&
+                take_listener(self, 1, args[ARG_STDERR], "on_stderr");
+    run->streaming = run->streams[0].listener || run->streams[1].listener;
+    if (run->streaming) o.flags |= BRU_EXEC_STREAM;
+    if (fine && self->capture) fine = (o.capture = PyUnicode_AsUTF8(self->capture)) != NULL;
+    uint64_t now = native_clock();
+    if (fine && bru_session_start(session, source, (size_t)len, &o, &err)) {
+        native_raise(&err);
+        fine = false;
+    }
+    Py_XDECREF(inputs);
+    run->calls = run->open = 0;
+    run->host_since = 0;
+    run->deadline = o.timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + o.timeout_ns;
+    run->in_call = false;
+    self->forks = native_forks;
+    if (fine)
+        run->phase = RUN_OURS;
+    else
+        run_clear(self);
+    return fine;
+}
+
+/* ---- Methods ------------------------------------------------------------------------------ */
+
+/* drive()'s event as execute() answers it: a result, or None for EVENT_GO. */
+static PyObject *result_or_none(PyObject *event) {
+    if (!event) return NULL;
+    PyObject *result = Py_NewRef(PyTuple_GET_ITEM(event, 2));
+    Py_DECREF(event);
+    return result;
+}
+
+static PyObject *run_execute(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    return begin(self, args, n) ? result_or_none(drive(self, false)) : NULL;
+}
+
+static PyObject *run_start(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    if (!begin(self, args, n)) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_claim(session_object *self, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLong(++self->run.ticket);
+}
+
+/* Whether the run is that ticket's, and nobody is inside. */
+static bool holds(const session_object *self, PyObject *ticket) {
+    unsigned long t = PyLong_AsUnsignedLong(ticket);
+    if (t == (unsigned long)-1 && PyErr_Occurred()) return false;
+    return self->run.ticket == t && self->run.phase == RUN_OURS;
+}
+
+static PyObject *run_drive(session_object *self, PyObject *ticket) {
+    if (holds(self, ticket)) return drive(self, true);
+    return PyErr_Occurred() ? NULL : event_of(EVENT_LOST, 0, Py_NewRef(Py_None));
+}
+
+static PyObject *run_resume(session_object *self, PyObject *ticket) {
+    if (holds(self, ticket)) return result_or_none(drive(self, false));
+    if (!PyErr_Occurred()) native_raise_as("BrumateError", "the run was taken over");
+    return NULL;
+}
+
+static bool number_of(PyObject *o, uint32_t *id) {
+    unsigned long v = PyLong_AsUnsignedLong(o);
+    *id = (uint32_t)v;
+    return !(v == (unsigned long)-1 && PyErr_Occurred());
+}
+
+/* reply(ticket, id, value) and fail(ticket, id, exception). */
+static PyObject *answer(session_object *self, PyObject *const *args, Py_ssize_t n,
+                        bool (*how)(session_object *, uint32_t, PyObject *)) {
+    uint32_t id;
+    if (n != 3) return PyErr_BadArgument(), NULL;
+    if (!number_of(args[1], &id)) return NULL;
+    if (!holds(self, args[0])) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    if (self->run.open) self->run.open--;
+    return how(self, id, args[2]) ? Py_NewRef(Py_True) : NULL;
+}
+
+static PyObject *run_reply(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    return answer(self, args, n, answer_value);
+}
+
+static PyObject *run_fail_call(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    return answer(self, args, n, answer_exception);
+}
+
+static PyObject *run_give(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 2) return PyErr_BadArgument(), NULL;
+    if (!holds(self, args[0])) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    return answer_input(self, args[1]) ? Py_NewRef(Py_True) : NULL;
+}
+
+static uint64_t sum(uint64_t at, uint64_t duration) {
+    return duration > UINT64_MAX - at ? UINT64_MAX : at + duration;
+}
+
+/* When the thread that holds the ticket is to be looked after. A call that has not begun yet cannot
+ * be overdue before its time from now on. */
+static PyObject *run_patience(session_object *self, PyObject *unused) {
+    (void)unused;
+    const run_state *run = &self->run;
+    uint64_t now = native_clock(), since = run->host_since ? run->host_since : now;
+    uint64_t until = sum(since, self->call_timeout);
+    uint64_t end = run->phase == RUN_HOST ? run->deadline : sum(run->deadline, LOOP_GRACE_NS);
+    if (end < until) until = end;
+    if (until == UINT64_MAX) return PyFloat_FromDouble(-1);
+    return PyFloat_FromDouble(until > now ? (double)(until - now) / 1e9 : 0.002);
+}
+
+/* Takes the run from the ticket if the host's code has had its time. */
+static PyObject *run_overdue(session_object *self, PyObject *ticket) {
+    static const char late[] =
+        "TimeoutError: the host function took longer than callback_timeout_ms";
+    run_state *run = &self->run;
+    unsigned long t = PyLong_AsUnsignedLong(ticket);
+    if (t == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    uint64_t now = native_clock();
+    if (run->ticket != t || run->phase == RUN_NONE || run->phase == RUN_GUEST) Py_RETURN_FALSE;
+    bool in_host = run->phase == RUN_HOST;
+    bool call_late = in_host && run->host_since && now >= sum(run->host_since, self->call_timeout);
+    bool run_late = now >= (in_host ? run->deadline : sum(run->deadline, LOOP_GRACE_NS));
+    if (!call_late && !run_late) Py_RETURN_FALSE;
+    bool in_call = in_host && run->host_since;
+    run->ticket++;
+    run->phase = RUN_OURS;
+    run->host_since = 0;
+    if (in_call && !answer_text(self, run->host_call, late)) return NULL;
+    Py_RETURN_TRUE;
+}
+
+/* Ends the run if that ticket has it and nobody is inside the guest; else stops the guest. */
+static PyObject *run_abandon_(session_object *self, PyObject *ticket) {
+    unsigned long t = PyLong_AsUnsignedLong(ticket);
+    if (t == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+    if (self->run.ticket != t || self->run.phase == RUN_NONE) Py_RETURN_TRUE;
+    if (self->run.phase == RUN_GUEST) {
+        bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
+        native_wake(&self->wake);
+        Py_RETURN_FALSE;
+    }
+    run_abandon(self);
+    Py_RETURN_TRUE;
+}
+
+/* Handles the event that a worker brought, as far as that needs no event loop. */
+static PyObject *run_take(session_object *self, PyObject *unused) {
+    (void)unused;
+    run_state *run = &self->run;
+    bru_event *e = &run->event;
+    host_call c;
+    bool fine = true;
+    if (run->phase != RUN_OURS) return PyErr_BadArgument(), NULL;
+    if (!run->pending) { /* the library could not go on */
+        run_clear(self);
+        return native_raise(&self->job_error);
+    }
+    switch (e->kind) {
+    case BRU_EVENT_DONE: {
+        PyObject *result = finish(self);
+        return result ? event_of(EVENT_DONE, 0, result) : NULL;
+    }
+    case BRU_EVENT_OUTPUT: fine = hand_out(self); break;
+    case BRU_EVENT_INPUT:
+        if (run->input) return event_of(EVENT_INPUT, e->wake_ns, Py_NewRef(run->input));
+        fine = answer_input(self, Py_None);
+        break;
+    case BRU_EVENT_CALL: {
+        uint32_t id = e->id;
+        int begun = begin_call(self, &c);
+        if (begun > 0) {
+            run->open++;
+            return Py_BuildValue("iINNN", c.is_async ? EVENT_CALL_ASYNC : EVENT_CALL, id, c.fn,
+                                 c.args, c.kwargs);
+        }
+        fine = begun == 0;
+        break;
+    }
+    case BRU_EVENT_DROP:
+        run->pending = false;
+        return event_of(EVENT_DROP, e->id, Py_NewRef(Py_None));
+    case BRU_EVENT_WAIT:
+        run->pending = false;
+        return event_of(EVENT_WAIT, e->wake_ns, Py_NewRef(Py_None));
+    }
+    return fine ? event_of(EVENT_GO, 0, Py_NewRef(Py_None)) : run_fail(self);
+}
+
+#define FAST(name, function, doc)                                                                  \
+    { name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, doc }
+PyMethodDef run_methods[] = {
+    FAST("execute", run_execute,
+         "execute(code, inputs, stdin, on_stdout, on_stderr, timeout_ms): runs code on this "
+         "thread.\n"
+         "None: it calls host functions; drive it on by claim() and drive()."),
+    FAST("start", run_start, "As execute(), without running yet."),
+    { "claim", (PyCFunction)run_claim, METH_NOARGS,
+      "A new ticket for the run; others lose theirs." },
+    { "drive", (PyCFunction)run_drive, METH_O,
+      "drive(ticket): runs on, calling host functions, up to an event for the caller." },
+    { "resume", (PyCFunction)run_resume, METH_O,
+      "resume(ticket): runs on as execute() does, and answers as it does." },
+    FAST("reply", run_reply, "reply(ticket, id, value): False if the ticket is void."),
+    FAST("fail", run_fail_call, "fail(ticket, id, exception): the same for a call that failed."),
+    FAST("give", run_give, "give(ticket, data): answers an input event."),
+    { "patience", (PyCFunction)run_patience, METH_NOARGS,
+      "Seconds after which to ask overdue(); -1: never." },
+    { "overdue", (PyCFunction)run_overdue, METH_O,
+      "overdue(ticket): takes the run away from host code that has had its time, if so." },
+    { "abandon", (PyCFunction)run_abandon_, METH_O,
+      "abandon(ticket): ends the run. False: it is being stopped, wait for who drives it." },
+    { "take", (PyCFunction)run_take, METH_NOARGS, "The event that a worker brought." },
+    { NULL, NULL, 0, NULL },
+};
