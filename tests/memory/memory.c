@@ -1,6 +1,7 @@
 /* Slots against their naive twin: a plain copy of the image, compared byte by byte. */
 #define _GNU_SOURCE
 #include "test.h"
+#include "base/os_memory.h"
 #include "memory/slot.h"
 
 #include <dirent.h>
@@ -184,6 +185,57 @@ TEST(written_pages_are_exactly_those_that_differ) {
     free(bytes);
 }
 
+/* Changes one byte in each of `count` pages of the image from page `first` on. */
+static void touch_pages(slot *s, unsigned first, unsigned count) {
+    for (unsigned i = 0; i < count; i++) slot_where(s).memory[(first + i) * os_page()] ^= 1;
+}
+
+TEST(of_a_large_run_those_pages_are_kept_that_small_runs_write) {
+    uint8_t *bytes = noise();
+    mem_image *im = noise_image(bytes);
+    enum { KEEP = 20, SMALL = 15, FIRST = 300 };
+    for (slot_mode mode = slot_mode_found(); mode < SLOT_DISCARD; mode++) {
+        slot *s = mapped(im, mode);
+        REQUIRE(s);
+        for (int round = 0; round < 3; round++) {
+            touch_pages(s, FIRST, SMALL);
+            CHECK_EQ(slot_reset(s, KEEP, &err), BRU_OK);
+            touch_pages(s, FIRST, SMALL);
+            touch_pages(s, 0, 200);
+            CHECK_EQ(slot_reset(s, KEEP, &err), BRU_OK);
+            CHECK(memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0);
+            uint64_t kept = slot_measure(s).written;
+            CHECK(kept <= KEEP * os_page());
+            touch_pages(s, FIRST, SMALL);
+            CHECK_EQ(slot_measure(s).written, kept);
+            CHECK_EQ(slot_reset(s, KEEP, &err), BRU_OK);
+        }
+        slot_free(s);
+    }
+    mem_image_unref(im);
+    free(bytes);
+}
+
+TEST(a_reset_wipes_the_native_stack) {
+    uint8_t *bytes = noise();
+    mem_image *im = noise_image(bytes);
+    static const size_t depths[] = { 1, 5000, 300000 };
+    for (slot_mode mode = slot_mode_found(); mode <= SLOT_DISCARD; mode++) {
+        slot *s = mapped(im, mode);
+        REQUIRE(s);
+        EACH(depth, depths) {
+            uint8_t *low = slot_where(s).stack_top - *depth, any = 0;
+            memset(low, 7, *depth);
+            CHECK_EQ(slot_reset(s, SLOT_KEEP_MAX, &err), BRU_OK);
+            for (size_t i = 0; i < *depth; i++) any |= low[i];
+            CHECK_EQ(any, 0);
+        }
+        slot_free(s);
+    }
+    mem_image_unref(im);
+    free(bytes);
+}
+
 /* ---- Processes, files, limits ---------------------------------------------------------------- */
 
 TEST(a_reset_is_right_in_the_child_of_a_fork_and_in_the_parent) {
@@ -197,10 +249,11 @@ TEST(a_reset_is_right_in_the_child_of_a_fork_and_in_the_parent) {
     pid_t child = fork();
     if (child == 0) {
         scribble(s, 333);
-        bool fine =
-            slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK && memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
+        bool fine = slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK &&
+                    memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         scribble(s, 10);
-        fine = fine && slot_measure(s).written > 0 && slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK &&
+        fine = fine && slot_measure(s).written > 0 &&
+               slot_reset(s, SLOT_KEEP_MAX, &err) == BRU_OK &&
                memcmp(slot_where(s).memory, bytes, IMAGE_LEN) == 0;
         _exit(fine ? 0 : 1);
     }
