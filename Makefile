@@ -15,8 +15,8 @@ MESON_OPTIONS ?=
 ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup demo test test-guest test-install guest image host install bench bench-quick test-cpython \
-	test-asan test-tsan fuzz pgo format clean clean-cache FORCE
+.PHONY: help setup demo test test-guest test-install test-python guest image host python wheel install bench \
+	bench-quick test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
@@ -26,28 +26,56 @@ setup:  ## install what the machine lacks (needs root and apt; says what is miss
 	@command -v $(PYTHON) > /dev/null || { apt-get update -qq && apt-get install -y -qq python3; }
 	@$(BUILD_PY) setup
 
-demo: $(B)/core.bru  ## run every example in the sandbox
+demo: $(B)/core.bru python  ## run every example in the sandbox
 	@for e in examples/*.py; do [ -e "$$e" ] || continue; \
 	    echo "--- $$e"; $(B)/brumate "$$e" || exit 1; done
 	@if [ -x $(B)/host/examples/embed ]; then echo "--- examples/embed.c"; \
 	    BRUMATE_IMAGE=$(B)/core.bru $(B)/host/examples/embed; fi
+	@for e in examples/python/*.py; do [ -e "$$e" ] || continue; \
+	    echo "--- $$e"; PYTHONPATH=$(B)/python $(PYTHON) -B "$$e" || exit 1; done
 
 test: $(B)/core.bru test-guest  ## run the tests
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/host --no-rebuild --print-errorlogs
-	@$(MAKE) --no-print-directory test-install
+	@$(MAKE) --no-print-directory test-install test-python
 	@echo "of all programs of the host's tests:"
 	@awk '/^[0-9]+ passed, [0-9]+ failed$$/ { p += $$1; f += $$3 } END { printf "%d passed, %d failed\n", p, f }' \
 	    $(B)/host/meson-logs/testlog.txt
 
-test-guest: $(B)/.guest  ## test the guest's build (wasm reader, shim, cache) and, natively, its agent
+test-test-python: python $(B)/venv/.made  ## test the Python package
+	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python $(PYTEST_ARGS)
+
+# The tools of the tests, by name, for the interpreter that the extension is built for.
+$(B)/venv/.made: tests/python/requirements.txt | setup
+	@rm -rf $(B)/venv && $(PYTHON) -m venv $(B)/venv
+	@$(B)/venv/bin/python -m pip install -q --disable-pip-version-check -r $< > $(B)/venv.log 2>&1 || { tail -20 $(B)/venv.log; exit 1; }
+	@touch $@
+
+guest: $(B)/.guest  ## test the guest's build (wasm reader, shim, cache) and, natively, its agent
 	@$(PYTHON) -B -m unittest discover -q -s guest/build/tests
 	@native=$$($(BUILD_PY) path python-native) && $$native/bin/python -B -m unittest discover -q -s tests/guest
 
-test-install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
+test-python: $(B)/core.bru  ## lay the Python package out in build/python, to be used by PYTHONPATH
+	@rm -rf $(B)/python && mkdir -p $(B)/python/brumate
+	@ln -s $(abspath python/brumate)/* $(abspath $(B)/host/python)/_native*.so $(abspath $(B)/core.so) \
+	    $(abspath $(B)/core.bru) $(B)/python/brumate
+
+wheel: setup  ## build a wheel of the Python package into build/wheel, for the python3 that is found first
+	@$(PYTHON) -m pip wheel -q --no-deps -w $(B)/wheel .
+
+install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
 	@rm -rf $(B)/installed
 	@$(MAKE) --no-print-directory install PREFIX=$(abspath $(B)/installed) DESTDIR= > /dev/null
 	@sh tests/api/install.sh $(abspath $(B)/installed) examples
+
+test-python: python $(B)/venv/.made  ## test the Python package
+	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python $(PYTEST_ARGS)
+
+# The tools of the tests, by name, for the interpreter that the extension is built for.
+$(B)/venv/.made: tests/python/requirements.txt | setup
+	@rm -rf $(B)/venv && $(PYTHON) -m venv $(B)/venv
+	@$(B)/venv/bin/python -m pip install -q --disable-pip-version-check -r $< > $(B)/venv.log 2>&1 || { tail -20 $(B)/venv.log; exit 1; }
+	@touch $@
 
 guest: $(B)/.guest  ## build the guest: build/core.so, build/core.wasm, build/root
 
@@ -68,6 +96,14 @@ $(B)/brumate: $(B)/host/build.ninja FORCE
 
 $(B)/core.bru: $(B)/.guest $(B)/brumate
 	@$(B)/brumate image build --guest $(B)/core.so --root $(B)/root -o $@
+
+python: $(B)/core.bru  ## lay the Python package out in build/python, to be used by PYTHONPATH
+	@rm -rf $(B)/python && mkdir -p $(B)/python/brumate
+	@ln -s $(abspath python/brumate)/* $(abspath $(B)/host/python)/_native*.so $(abspath $(B)/core.so) \
+	    $(abspath $(B)/core.bru) $(B)/python/brumate
+
+wheel: setup  ## build a wheel of the Python package into build/wheel, for the python3 that is found first
+	@$(PYTHON) -m pip wheel -q --no-deps -w $(B)/wheel .
 
 install: $(B)/core.bru  ## install below PREFIX (default /usr/local; DESTDIR is honoured)
 	@meson setup --reconfigure $(B)/host -Dprefix=$(PREFIX) -Dlibdir=lib > $(B)/meson.log || { tail -20 $(B)/meson.log; exit 1; }

@@ -54,6 +54,16 @@ def guest(args):
     say("build/core.so, build/core.wasm and build/root are in place")
 
 
+def package(args):
+    """What the Python package carries of the guest: core.so, and the image that `--brumate` makes of it."""
+    debian.install_needs(say)
+    so, root = Cache().get("core-so", "root")
+    args.into.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(so / "core.so", args.into / "core.so")
+    subprocess.run([args.brumate, "image", "build", "--guest", args.into / "core.so", "--root", root,
+                    "-o", args.into / "core.bru"], check=True)
+
+
 def pgo(args):
     """Trains an instrumented guest and stores the profile that core-so is then compiled with."""
     debian.install_needs(say)
@@ -120,6 +130,10 @@ def main():
     p.set_defaults(run=path)
     p = commands.add_parser("guest", help="make the guest and its tree, put them into build/")
     p.set_defaults(run=guest)
+    p = commands.add_parser("package", help="make core.so and core.bru for the Python package")
+    p.add_argument("--brumate", type=Path, required=True, help="the command that builds the image")
+    p.add_argument("--into", type=Path, required=True, metavar="FOLDER")
+    p.set_defaults(run=package)
     p = commands.add_parser("pgo", help="train an instrumented guest, store the profile")
     p.set_defaults(run=pgo)
     p = commands.add_parser("clean-cache", help="list the cache, remove what is no longer used")

@@ -40,6 +40,10 @@ def _perl():
         ["perl", "-MFindBin", "-MIPC::Cmd", "-e1"], stderr=subprocess.DEVNULL).returncode
 
 
+def _python_h():
+    return (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+
+
 def _command(*names):
     return lambda: any(shutil.which(name) for name in names)
 
@@ -71,6 +75,8 @@ NEEDS = [
     ("xxhash.h", _header("xxhash.h"), "libxxhash-dev", "CFLAGS"),
     ("pip", lambda: importlib.util.find_spec("pip") is not None,
      "python3-pip", "BRUMATE_SOURCES with the wheels"),
+    ("python's venv", lambda: importlib.util.find_spec("ensurepip") is not None, "python3-venv", "PYTHON"),
+    ("Python.h", _python_h, "python3-dev", "PYTHON"),
 ]
 
 
