@@ -16,7 +16,7 @@ ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimiz
 FUZZ_SECONDS ?= 60
 
 .PHONY: help setup demo test test-guest test-install test-python guest image host python wheel install bench \
-	bench-quick test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
+	bench-quick bench-peers test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
@@ -120,6 +120,9 @@ bench: $(B)/core.bru  ## measure against native CPython of the same source
 
 bench-quick:  ## the same, a quick look
 	@$(MAKE) --no-print-directory bench BENCH_ARGS=--quick
+
+bench-peers: python  ## measure beside other Python sandboxes, which are installed into build/peers
+	@$(PYTHON) bench/peers/run.py $(BENCH_ARGS)
 
 test-cpython: $(B)/core.bru  ## run CPython's own tests in the sandbox
 	@source=$$($(BUILD_PY) path python-source) && $(PYTHON) tests/cpython/run.py --source $$source/tree $(CPYTHON_ARGS)

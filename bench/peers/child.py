@@ -145,15 +145,17 @@ class Measures:
         must(self.adapter.run(warm, "x = 1"))
         base = memory(family(os.getpid()))
         sessions = []
-        for _ in range(count):
+
+        def one_more():
             sessions.append(self.adapter.session())
             must(self.adapter.run(sessions[-1], "x = 1"))
+        took = timed(count, one_more)
         full = memory(family(os.getpid()))
         while sessions:
             self.adapter.end(sessions.pop())
         time.sleep(0.2)
         after = memory(family(os.getpid()))
-        return {"base": base, "each": {k: (full[k] - base[k]) / count for k in full},
+        return {"took": took, "base": base, "each": {k: (full[k] - base[k]) / count for k in full},
                 "left": {k: after[k] - base[k] for k in full}}
 
     def growth(self, count):

@@ -346,6 +346,10 @@ class Suite:
             rows.append([title] + [brief(found[label]["failed"]) if cells[label] is None else number(cells[label])
                                    for label in self.labels])
             self.note_worse(title, cells)
+        took = {label: None if "failed" in value else statistics.median(value["took"]) * 1e6 for label, value in found.items()}
+        rows.append(["create one more, and run that, us"] + [brief(found[label]["failed"]) if t is None else number(t)
+                                                             for label, t in took.items()])
+        self.note_worse("create a session while up to 50 live, us", took)
         rows.append([f"growth with each of {runs} fresh hellos, private, kB"]
                     + [brief(g["failed"]) if isinstance(g, dict) else number(g) for g in growth.values()])
         self.section("Memory", self.head(), rows,
