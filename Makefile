@@ -42,28 +42,11 @@ test: $(B)/core.bru test-guest  ## run the tests
 	@awk '/^[0-9]+ passed, [0-9]+ failed$$/ { p += $$1; f += $$3 } END { printf "%d passed, %d failed\n", p, f }' \
 	    $(B)/host/meson-logs/testlog.txt
 
-test-test-python: python $(B)/venv/.made  ## test the Python package
-	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python $(PYTEST_ARGS)
-
-# The tools of the tests, by name, for the interpreter that the extension is built for.
-$(B)/venv/.made: tests/python/requirements.txt | setup
-	@rm -rf $(B)/venv && $(PYTHON) -m venv $(B)/venv
-	@$(B)/venv/bin/python -m pip install -q --disable-pip-version-check -r $< > $(B)/venv.log 2>&1 || { tail -20 $(B)/venv.log; exit 1; }
-	@touch $@
-
-guest: $(B)/.guest  ## test the guest's build (wasm reader, shim, cache) and, natively, its agent
+test-guest: $(B)/.guest  ## test the guest's build (wasm reader, shim, cache) and, natively, its agent
 	@$(PYTHON) -B -m unittest discover -q -s guest/build/tests
 	@native=$$($(BUILD_PY) path python-native) && $$native/bin/python -B -m unittest discover -q -s tests/guest
 
-test-python: $(B)/core.bru  ## lay the Python package out in build/python, to be used by PYTHONPATH
-	@rm -rf $(B)/python && mkdir -p $(B)/python/brumate
-	@ln -s $(abspath python/brumate)/* $(abspath $(B)/host/python)/_native*.so $(abspath $(B)/core.so) \
-	    $(abspath $(B)/core.bru) $(B)/python/brumate
-
-wheel: setup  ## build a wheel of the Python package into build/wheel, for the python3 that is found first
-	@$(PYTHON) -m pip wheel -q --no-deps -w $(B)/wheel .
-
-install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
+test-install: $(B)/core.bru  ## install into build/installed and use it as an embedder would
 	@rm -rf $(B)/installed
 	@$(MAKE) --no-print-directory install PREFIX=$(abspath $(B)/installed) DESTDIR= > /dev/null
 	@sh tests/api/install.sh $(abspath $(B)/installed) examples
