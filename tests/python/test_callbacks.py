@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import brumate
 from brumate import CallbackRegistry, ExecutionError, ResourceLimits, Sandbox, TimeoutError
@@ -113,6 +115,39 @@ def test_nan_stays_nan(box: Sandbox, run: Run):
 def test_numbers_keep_their_type(box: Sandbox, run: Run):
     code = "r = await echo(v=[2**100, 1.0, float('nan'), b'\\x00', {1, 2}, True])\nprint([type(x).__name__ for x in r])"
     assert run(box, code).stdout == "['int', 'float', 'float', 'bytes', 'set', 'bool']\n"
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+plain |= st.complex_numbers() | st.decimals() | st.fractions() | st.uuids() | st.dates() | st.timedeltas()
+hashed = plain | st.tuples(plain) | st.frozensets(plain)
+values = st.recursive(
+    hashed | st.sets(hashed),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(hashed, inner),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(value=values)
+def test_any_value_comes_back_as_it_went(value: Any):
+    """Into the guest as an input, out as an argument, in again as the answer, out again."""
+    seen: list[Any] = []
+    with brumate.Session(callbacks={"keep": lambda v: seen.append(v) or v}) as session:
+        session.execute("await keep(await keep(value))", inputs={"value": value})
+    assert same(seen[0], value) and same(seen[1], value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in value and type, and nan is nan; sets have no order."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (set, frozenset)):
+        return sorted(map(repr, one)) == sorted(map(repr, other))
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return same(list(one.items()), list(other.items()))
+    return repr(one) == repr(other)
 
 
 @pytest.mark.parametrize(

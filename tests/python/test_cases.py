@@ -425,7 +425,7 @@ def test_links_lead_nowhere_outside(tmp_path: Path, run: Run):
     shared.mkdir()
     (shared / "planted").symlink_to(secret)
     (shared / "open").write_text("open-text")
-    with brumate.Sandbox(mounts=[(str(shared), "/mnt/in")]) as sandbox:
+    with brumate.Sandbox(mounts={"/mnt/in": str(shared)}) as sandbox:
         result = run(
             sandbox,
             """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brumate import NetConfig, Sandbox
 
@@ -133,3 +137,17 @@ for f in (lambda: socket.create_connection(("example.com", 80), 1), lambda: urll
 def test_network_is_checked(network):
     with pytest.raises(TypeError, match="network"):
         Sandbox(network=network)
+
+
+@given(
+    pattern=st.text("ab.*", min_size=1, max_size=8).filter(lambda p: ".." not in p and p[0] != "."),
+    host=st.text("ab.", min_size=1, max_size=8).filter(lambda h: ".." not in h),
+)
+def test_patterns_match_as_regular_expressions_would(pattern: str, host: str):
+    config = NetConfig(blocked_hosts=[])
+    try:
+        config.allow_host(pattern)
+    except ValueError:
+        return
+    wanted = re.fullmatch(re.escape(pattern.removesuffix(".")).replace(r"\*", ".+"), host.removesuffix("."))
+    assert config.allows(host) is (wanted is not None)
