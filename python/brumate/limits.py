@@ -6,7 +6,7 @@ from operator import index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 __all__ = ["ResourceLimits"]
 
@@ -27,7 +27,7 @@ _FIELDS = (
 )
 
 
-def check_number(name: str, value: object, least: int, most: int) -> int:
+def check_number(name: str, value: Any, least: int, most: int) -> int:
     """`value` as an int between `least` and `most`, or a TypeError or ValueError naming the argument."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
@@ -100,16 +100,15 @@ class ResourceLimits:
         max_pending_callbacks: int | None = 1000,
         stop_at_output_limit: bool = False,
     ) -> None:
-        given = locals()
+        given: dict[str, Any] = locals()
         for name, least, most in _FIELDS:
             value = given[name]
             if value is not None:
                 value = check_number(name, value, least, most)
             object.__setattr__(self, name, value)
-        if not isinstance(stop_at_output_limit, bool):
-            raise TypeError(
-                f"stop_at_output_limit must be True or False, not {type(stop_at_output_limit).__name__}"
-            )
+        flag = given["stop_at_output_limit"]
+        if not isinstance(flag, bool):
+            raise TypeError(f"stop_at_output_limit must be True or False, not {type(flag).__name__}")
         object.__setattr__(self, "stop_at_output_limit", stop_at_output_limit)
 
     @classmethod

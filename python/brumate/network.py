@@ -256,7 +256,7 @@ def _matches(pattern: str, name: str) -> bool:
     return name.endswith(rest[-1]) and len(name) - len(rest[-1]) > at
 
 
-def _spellings(host: str) -> list[str]:
+def _spellings(host: object) -> list[str]:
     """The host as patterns spell it; nothing if it is no host. An IPv6 address that holds an IPv4 one
     is both."""
     if not isinstance(host, str):
@@ -296,10 +296,11 @@ def _ipv6_spellings(text: str) -> list[str]:
     return names
 
 
-def _certificate(der: object) -> bytes:
-    if not isinstance(der, (bytes, bytearray, memoryview)):
-        raise TypeError(f"a certificate must be bytes in DER, not {type(der).__name__}")
-    data = bytes(der)
+def _certificate(der: bytes) -> bytes:
+    try:
+        data = bytes(memoryview(der))
+    except TypeError:
+        raise TypeError(f"a certificate must be bytes in DER, not {type(der).__name__}") from None
     if data.lstrip().startswith(b"-----BEGIN"):
         raise ValueError("the certificate is PEM; ssl.PEM_cert_to_DER_cert makes DER of it")
     if len(data) > _CERT_MAX:

@@ -245,11 +245,15 @@ class CallbackRegistry:
 _KEYS = frozenset({"name", "fn", "description", "schema"})
 
 
-def _entry(number: int, entry: object) -> Function:
+def _need_mapping(number: int, entry: object) -> None:
     if not isinstance(entry, Mapping):
         raise TypeError(
             f"callbacks[{number}] must be a dict with 'name' and 'fn', not {type(entry).__name__}"
         )
+
+
+def _entry(number: int, entry: Mapping[str, Any]) -> Function:
+    _need_mapping(number, entry)
     for key in ("name", "fn"):
         if key not in entry:
             raise ValueError(f"callbacks[{number}] lacks {key!r}: give a dict with 'name' and 'fn'")
@@ -281,16 +285,20 @@ def normalise(callbacks: Callbacks | None, *, taken: Iterable[str] = ()) -> dict
     return table.functions
 
 
-def _given(callbacks: Any) -> Iterable[Function]:
+def _given(callbacks: Callbacks | None) -> Iterable[Function]:
     if callbacks is None:
         return []
     if isinstance(callbacks, CallbackRegistry):
-        return list(callbacks._table.functions.values())
+        return list(callbacks._table.functions.values())  # pyright: ignore[reportPrivateUsage]
+    _need_collection(callbacks)
     if isinstance(callbacks, Mapping):
         return [_function(name, fn, None, None) for name, fn in callbacks.items()]
-    if isinstance(callbacks, Iterable) and not isinstance(callbacks, (str, bytes)):
-        return [_entry(number, entry) for number, entry in enumerate(callbacks)]
-    raise TypeError(
-        "callbacks must be a CallbackRegistry, a list of dicts or a dict of functions, "
-        f"not {type(callbacks).__name__}"
-    )
+    return [_entry(number, entry) for number, entry in enumerate(callbacks)]
+
+
+def _need_collection(callbacks: object) -> None:
+    if isinstance(callbacks, (str, bytes)) or not isinstance(callbacks, Iterable):
+        raise TypeError(
+            "callbacks must be a CallbackRegistry, a list of dicts or a dict of functions, "
+            f"not {type(callbacks).__name__}"
+        )
