@@ -17,7 +17,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_sandbox_new(bru_image *image,
                                                   bru_sandbox **out, bru_error *err);
 
 /* Runs `src` as bru_session_run() does, in a Python and with files that nothing ran in before.
- * Threads  any number at a time; each has an instance of its own, kept warm for the next run. */
+ * Threads  any number at a time; each has a session of its own. */
 BRU_API BRU_MUST_CHECK bru_status bru_sandbox_run(bru_sandbox *sandbox, const char *src, size_t len,
                                                   const bru_exec_options *options, bru_result **out,
                                                   bru_error *err);

@@ -177,28 +177,15 @@ static void copy_back(slot *s, const survey *v) {
 
 /* Too much was written to keep it all. What this run changed stays, if the last reset kept it too
  * (every run writes those pages); what others it changed, as far as there is room. So one large run
- * does not cost the small ones after it their pages. */
+ * does not cost the small ones after it their pages. All between goes, pages that were only read as
+ * well: a scan takes its time for each page that is mapped. */
 typedef struct selection {
     slot *s;
     size_t page, room[2]; /* for pages that were not kept before, and that were */
-    uint8_t *from, *to;   /* a stretch to be thrown away */
+    uint8_t *from;        /* nothing is kept from here on, so far */
     unsigned count;
     uint32_t pages[SLOT_KEEP_MAX]; /* kept */
 } selection;
-
-/* Unwritten pages between two that go are the image's: they may go along, and save a call. */
-#define DISCARD_GAP ((size_t)64 << 10)
-
-static void drop_stretch(selection *c) {
-    os_discard(c->from, (size_t)(c->to - c->from));
-    c->from = c->to = NULL;
-}
-
-static void drop_page(selection *c, uint8_t *p) {
-    if (c->from && (size_t)(p - c->to) > DISCARD_GAP) drop_stretch(c);
-    if (!c->from) c->from = p;
-    c->to = p + c->page;
-}
 
 static bool select_range(void *ctx, uint8_t *start, uint8_t *end) {
     selection *c = ctx;
@@ -207,27 +194,28 @@ static bool select_range(void *ctx, uint8_t *start, uint8_t *end) {
         size_t at = (size_t)(p - s->at.memory);
         const uint8_t *was = mem_image_bytes(s->im) + at;
         size_t *room = &c->room[was_kept(s, at / c->page)];
-        if (*room == 0 || memcmp(p, was, c->page) == 0) {
-            drop_page(c, p);
-            continue;
-        }
-        if (c->from) drop_stretch(c);
+        if (*room == 0 || memcmp(p, was, c->page) == 0) continue;
         memcpy(p, was, c->page);
+        os_discard(c->from, (size_t)(p - c->from));
+        c->from = p + c->page;
         c->pages[c->count++] = (uint32_t)(at / c->page);
         --*room;
     }
     return true;
 }
 
-static bool select_pages(slot *s, size_t most) {
+static void select_pages(slot *s, size_t most) {
     size_t before = s->kept_count < most ? s->kept_count : most;
-    selection c = { .s = s, .page = os_page(), .room = { most - before, before } };
-    uint8_t *memory = s->at.memory;
-    bool walked = !written_walk(s->mode, memory, memory + s->size, select_range, &c);
-    if (c.from) drop_stretch(&c);
+    uint8_t *memory = s->at.memory, *end = memory + s->size;
+    selection c = { .s = s, .page = os_page(), .room = { most - before, before }, .from = memory };
+    bool walked = !written_walk(s->mode, memory, end, select_range, &c);
+    if (!walked) {
+        c.from = memory;
+        c.count = 0;
+    }
+    os_discard(c.from, (size_t)(end - c.from));
     kept_clear(s);
-    for (unsigned i = 0; walked && i < c.count; i++) kept_add(s, c.pages[i]);
-    return walked;
+    for (unsigned i = 0; i < c.count; i++) kept_add(s, c.pages[i]);
 }
 
 /* Contents first: forbidding alone would keep the pages. */
@@ -258,10 +246,8 @@ static void restore_pages(slot *s, size_t most) {
     bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, survey_range, &v);
     if (walked && v.pages <= most)
         copy_back(s, &v);
-    else if (!walked || !select_pages(s, most)) {
-        os_discard(memory, (size_t)s->size);
-        kept_clear(s);
-    }
+    else
+        select_pages(s, most);
     if (!walked || !scan)
         os_discard(s->at.stack_low, (size_t)(s->at.stack_top - s->at.stack_low));
     else if (v.deep)

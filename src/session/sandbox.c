@@ -1,22 +1,20 @@
-/* Sandboxes: sessions kept warm, each used for one run at a time and reset behind it. */
+/* Sandboxes: a session for each run, made for it and closed behind it. That this is cheap is the
+ * matter of the image's idle instances. */
 #include "session/sandbox.h"
 #include "session/session.h"
 
 #include <pthread.h>
 
-/* Idle sessions are reset, so they cost little; but more than these nobody was running at once. */
-enum { SANDBOX_IDLE_MAX = 64 };
-
-typedef struct entry {
-    struct entry *next;
+/* A run under way, on the stack of its thread. */
+typedef struct run_entry {
+    struct run_entry *next;
     bru_session *session;
-} entry;
+} run_entry;
 
 struct bru_sandbox {
     bru_image *image;
     bru_session_options options; /* what it points to is owned */
-    entry *idle, *busy;          /* under lock */
-    unsigned idle_count;
+    run_entry *busy;             /* under lock */
 };
 
 /* One for all sandboxes, held for moments: so a fork can wait for it, and a child finds it free. */
@@ -107,85 +105,44 @@ bru_status sandbox_new(bru_image *image, const bru_session_options *options, bru
 
 void bru_sandbox_free(bru_sandbox *sb) {
     if (!sb) return;
-    while (sb->idle) {
-        entry *e = sb->idle;
-        sb->idle = e->next;
-        bru_session_free(e->session);
-        mem_free(e);
-    }
     recipe_free(&sb->options);
     bru_image_unref(sb->image);
     mem_free(sb);
 }
 
-/* ---- Runs
- * ---------------------------------------------------------------------------------------- */
+/* ---- Runs ---------------------------------------------------------------------------------- */
 
-static bru_status entry_new(bru_sandbox *sb, entry **out, bru_error *err) {
-    *out = mem_zero(1, sizeof **out);
-    if (!*out) return error_set(err, BRU_ENOMEM, "no memory for a session");
-    bru_status st = session_new(sb->image, &sb->options, &(*out)->session, err);
-    if (st) {
-        mem_free(*out);
-        *out = NULL;
-    }
-    return st;
+static void enter(bru_sandbox *sb, run_entry *e) {
+    lock_take();
+    e->next = sb->busy;
+    sb->busy = e;
+    lock_give();
 }
 
-/* An idle session, or a new one; in the list of the busy. */
-static bru_status take(bru_sandbox *sb, entry **out, bru_error *err) {
+static void leave(bru_sandbox *sb, const run_entry *e) {
     lock_take();
-    entry *e = sb->idle;
-    if (e) {
-        sb->idle = e->next;
-        sb->idle_count--;
-        e->next = sb->busy;
-        sb->busy = e;
-    }
-    lock_give();
-    *out = e;
-    if (e) return BRU_OK;
-    bru_status st = entry_new(sb, out, err);
-    if (st) return st;
-    lock_take();
-    (*out)->next = sb->busy;
-    sb->busy = *out;
-    lock_give();
-    return BRU_OK;
-}
-
-/* Reset at once, so that nothing of a run outlives it in memory; kept if that worked. */
-static void give_back(bru_sandbox *sb, entry *e) {
-    bool fresh = session_reset(e->session, BRU_RESET_FILES, NULL) == BRU_OK;
-    lock_take();
-    entry **at = &sb->busy;
+    run_entry **at = &sb->busy;
     while (*at != e) at = &(*at)->next;
     *at = e->next;
-    bool keep = fresh && sb->idle_count < SANDBOX_IDLE_MAX;
-    if (keep) {
-        e->next = sb->idle;
-        sb->idle = e;
-        sb->idle_count++;
-    }
     lock_give();
-    if (keep) return;
-    bru_session_free(e->session);
-    mem_free(e);
 }
 
 bru_status sandbox_run(bru_sandbox *sb, const char *src, size_t len, const bru_exec_options *o,
                        bru_result **out, bru_error *err) {
-    entry *e;
+    run_entry e;
     *out = NULL;
-    bru_status st = take(sb, &e, err);
+    bru_status st = session_new(sb->image, &sb->options, &e.session, err);
     if (st) return st;
-    st = session_run_to_end(e->session, src, len, o, out, err);
-    give_back(sb, e);
+    enter(sb, &e);
+    st = session_run_to_end(e.session, src, len, o, out, err);
+    leave(sb, &e);
+    bru_session_free(e.session);
     return st;
 }
 
 void bru_sandbox_interrupt(bru_sandbox *sb) {
     lock_take();
-    for (entry *e = sb->busy; e; e = e->next) bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
+    for (run_entry *e = sb->busy; e; e = e->next)
+        bru_session_interrupt(e->session, BRU_INTERRUPT_HARD);
     lock_give();
 }
