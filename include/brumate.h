@@ -22,6 +22,7 @@
 #include "brumate/result.h"
 #include "brumate/storage.h"
 #include "brumate/session.h"
+#include "brumate/snapshot.h"
 #include "brumate/sandbox.h"
 
 #endif

@@ -73,6 +73,7 @@ NEEDS = [
     ("meson", _command("meson"), "meson", "PATH"),
     ("ninja", _command("ninja"), "ninja-build", "PATH"),
     ("xxhash.h", _header("xxhash.h"), "libxxhash-dev", "CFLAGS"),
+    ("zstd.h", _header("zstd.h"), "libzstd-dev", "CFLAGS"),
     ("pip", lambda: importlib.util.find_spec("pip") is not None,
      "python3-pip", "BRUMATE_SOURCES with the wheels"),
     ("python's venv", lambda: importlib.util.find_spec("ensurepip") is not None, "python3-venv", "PYTHON"),

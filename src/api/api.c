@@ -6,6 +6,7 @@
 #include "session/boot.h"
 #include "session/sandbox.h"
 #include "session/session.h"
+#include "session/snapshot.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -204,6 +205,33 @@ bru_status bru_session_reset(bru_session *session, unsigned flags, bru_error *er
 
 bru_status bru_session_clear(bru_session *session, bru_error *err) {
     return session_clear(session, err);
+}
+
+bru_status bru_session_snapshot(bru_session *session, const bru_snapshot_options *options,
+                                bru_snapshot **out, bru_error *err) {
+    bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
+    if (!out) return invalid(err, "no place to put the snapshot");
+    *out = NULL;
+    bru_status st = take_options(options, &o, sizeof o, err);
+    if (!st) st = check_flags(o.flags, BRU_SNAPSHOT_NO_FILES, "a snapshot", err);
+    if (!st && (o.level < 0 || o.level > 19))
+        st = error_set(err, BRU_EINVAL, "a snapshot of level %d: 1 is fast, 19 small", o.level);
+    return st ? st : session_snapshot(session, &o, out, err);
+}
+
+bru_status bru_session_resume(bru_image *image, const bru_session_options *options,
+                              const bru_snapshot *snapshot, bru_session **out, bru_error *err) {
+    if (!out) return invalid(err, "no place to put the session");
+    *out = NULL;
+    if (!snapshot) return invalid(err, "no snapshot");
+    bru_session *s;
+    bru_status st = bru_session_new(image, options, &s, err);
+    if (!st) st = bru_session_restore(s, snapshot, err);
+    if (st)
+        bru_session_free(s);
+    else
+        *out = s;
+    return st;
 }
 
 bru_status bru_session_check(bru_session *session, const char *src, size_t len,

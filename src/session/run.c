@@ -143,6 +143,26 @@ bru_status session_start(bru_session *s, const char *src, size_t len, const bru_
     return BRU_OK;
 }
 
+bru_status session_run_again(bru_session *s, const session_waited *waited, bru_error *err) {
+    session_run *run = &s->run;
+    uint64_t now = clock_monotonic();
+    uint64_t left = waited->left < s->limits.timeout_ns ? waited->left : s->limits.timeout_ns;
+    uint64_t deadline = sum_or_never(now, left);
+    run->result = result_new();
+    if (!run->result) return error_set(err, BRU_ENOMEM, "no memory for a result");
+    session_collect(s, !(waited->streams || s->flags & BRU_STREAM_OUTPUT));
+    run->pull = (s->flags & BRU_PULL_INPUT) != 0;
+    source_set(s->input, run->pull);
+    run->started = now - (waited->used < now ? waited->used : now);
+    run->cpu_used = waited->cpu_used;
+    s->engine.deadline = deadline == UINT64_MAX ? 0 : deadline;
+    instance_usage_clear(s->guest);
+    session_arm_soft_stops(s);
+    s->phase = PHASE_REST;
+    activate(s, true);
+    return BRU_OK;
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* The texts of the posted result. False if the guest's agent posted nonsense, or nothing. */
@@ -402,7 +422,7 @@ static uint64_t rest_wake_at(const bru_session *s) {
         gmem_at(memory, s->image->control_at + (uint32_t)offsetof(agent_control, wake_at), 8);
     if (!p) return 0;
     memcpy(&at, p, sizeof at);
-    return at;
+    return session_host_time(s, at);
 }
 
 /* Until when the guest has nothing to do: 0 if it can go on now. `*input` if it waits for that. */
@@ -418,7 +438,7 @@ static uint64_t waits_until(bru_session *s, bool *input) {
         if (!source_wanted(s->input, NULL)) return 0; /* has been given */
         *input = true;
     }
-    return wait.deadline;
+    return session_host_time(s, wait.deadline);
 }
 
 /* Ends the wait of a parked guest, so that it meets the stop that is due. */

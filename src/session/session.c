@@ -44,6 +44,27 @@ static uint64_t guest_cpu(void *ctx) {
     return s->cpu_before + (clock_thread_cpu() - s->cpu_began);
 }
 
+uint64_t session_guest_time(const bru_session *s, uint64_t time) {
+    return time == UINT64_MAX ? time : time + s->clock_offset;
+}
+
+uint64_t session_host_time(const bru_session *s, uint64_t time) {
+    if (time == UINT64_MAX) return time;
+    bool ahead = s->clock_offset <= INT64_MAX; /* of the host's */
+    if (ahead && time < s->clock_offset) return 0;
+    if (!ahead && time > UINT64_MAX + s->clock_offset) return UINT64_MAX;
+    return time - s->clock_offset;
+}
+
+static uint64_t guest_monotonic(void *ctx) {
+    return session_guest_time(ctx, clock_monotonic());
+}
+
+static uint64_t guest_wall(void *ctx) {
+    (void)ctx;
+    return clock_system.wall(clock_system.ctx);
+}
+
 bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     uint64_t bytes = s->limits.file_bytes;
     memtree_options tree = { .max_bytes = bytes,
@@ -54,12 +75,15 @@ bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     buf_init(&s->run.posted, SESSION_RESULT_MAX);
     buf_init(&s->reply, SESSION_REPLY_MAX);
     buf_init(&s->failure, SESSION_FAILURE_MAX);
-    bru_status st = memtree_new(&tree, &s->tree, err);
+    bru_status st = s->tree ? BRU_OK : memtree_new(&tree, &s->tree, err);
     if (!st) st = sink_new(&streams, &s->output, err);
     if (!st) st = source_new((s->flags & BRU_PULL_INPUT) != 0, &s->input, err);
     if (!st) st = vfs_new(s->tree, s->output, s->input, NULL, &s->files, err);
     if (!st) st = vfs_mount(s->files, "/lib", root, err);
-    wasi_options options = { .files = s->files, .cpu_time = guest_cpu, .cpu_time_ctx = s };
+    wasi_options options = { .files = s->files,
+                             .clock = { guest_wall, guest_monotonic, s },
+                             .cpu_time = guest_cpu,
+                             .cpu_time_ctx = s };
     if (!st) st = wasi_new(&options, &s->wasi, err);
     return st;
 }
@@ -177,6 +201,18 @@ static bru_status check_limits(const bru_limits *l, const bru_image *image, bru_
     return BRU_OK;
 }
 
+bru_status session_make_instance(bru_session *s, bru_error *err) {
+    bru_image *im = s->image;
+    bool unlimited = s->limits.memory_bytes == BRU_NO_LIMIT;
+    instance_options options = {
+        .size = sizeof options,
+        .memory_limit = unlimited ? 0 : s->limits.memory_bytes / SLOT_PAGE * SLOT_PAGE,
+        .ctx = { [SESSION_TABLE_WASI] = s->wasi, [SESSION_TABLE_OWN] = s },
+    };
+    return instance_take(&im->idle, im->link, im->memory, im->globals, im->globals_len, &options,
+                         &s->guest, err);
+}
+
 bru_status session_new(bru_image *image, const bru_session_options *o, bru_session **out,
                        bru_error *err) {
     *out = NULL;
@@ -192,15 +228,7 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     if (!st) st = set_environment(s, o, err);
     if (!st) st = functions_copy(o->functions, o->function_count, &s->functions, err);
     if (!st) st = read_control(s, err);
-    bool unlimited = s->limits.memory_bytes == BRU_NO_LIMIT;
-    instance_options options = {
-        .size = sizeof options,
-        .memory_limit = unlimited ? 0 : s->limits.memory_bytes / SLOT_PAGE * SLOT_PAGE,
-        .ctx = { [SESSION_TABLE_WASI] = s->wasi, [SESSION_TABLE_OWN] = s },
-    };
-    if (!st)
-        st = instance_take(&image->idle, image->link, image->memory, image->globals,
-                           image->globals_len, &options, &s->guest, err);
+    if (!st) st = session_make_instance(s, err);
     if (st)
         bru_session_free(s);
     else
@@ -223,6 +251,7 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
     session_run_clear(s);
     session_forget_functions(s);
     s->cpu_before = 0;
+    s->clock_offset = 0;
     wasi_reset(s->wasi);
     sink_clear(s->output);
     source_clear(s->input);

@@ -91,17 +91,19 @@ struct bru_session {
     engine_limits engine;  /* what stops the running step */
     session_phase phase;
     session_wait wait;
-    uint64_t wake_at; /* for WAIT_TIME, CLOCK_MONOTONIC ns */
-    bool wait_cut;    /* WAIT_TIME ends now: a limit or an interrupt is due */
+    uint64_t wake_at;    /* for WAIT_TIME, CLOCK_MONOTONIC ns */
+    bool wait_cut;       /* WAIT_TIME ends now: a limit or an interrupt is due */
     buf functions;       /* the host's, as agent_exec has them */
     bool functions_told; /* to this instance */
     call_list calls;
     session_run run;
     uint64_t
         cpu_before; /* ns that the guest used since its start or reset, but for the running step */
-    uint64_t cpu_began; /* the calling thread's CPU time when the running step began */
-    buf reply;          /* the last AGENT_POST_REPLY */
-    buf failure;        /* the last AGENT_POST_FAILURE */
+    uint64_t cpu_began;    /* the calling thread's CPU time when the running step began */
+    buf reply;             /* the last AGENT_POST_REPLY */
+    buf failure;           /* the last AGENT_POST_FAILURE */
+    uint64_t clock_offset; /* ns from the host's monotonic clock to the guest's, modulo 2^64: not 0
+                            * once a snapshot was put in */
 
     /* Interrupts come from other threads, and may find the session at any moment. No lock: a forked
      * child must find it usable. */
@@ -114,7 +116,7 @@ enum { SESSION_TABLE_WASI, SESSION_TABLE_OWN, SESSION_TABLES };
 size_t session_tables(door_table out[SESSION_TABLES]); /* answers how many */
 
 /* Everything of a session but its image and instance: files, streams, WASI. Used by sessions and
- * by the boot. The `root` archive is mounted at /lib. */
+ * by the boot. The `root` archive is mounted at /lib. A tree that is there already is used. */
 BRU_MUST_CHECK bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err);
 
 void session_close_world(bru_session *s); /* what was opened of it; once */
@@ -135,6 +137,9 @@ BRU_MUST_CHECK bru_status session_push(bru_session *s, const image_exports *expo
                                        const void *bytes, size_t len, uint32_t *at,
                                        engine_report *report, bru_error *err);
 
+/* Gives it an instance of its image. */
+BRU_MUST_CHECK bru_status session_make_instance(bru_session *s, bru_error *err);
+
 /* What the functions of brumate/session.h are once their arguments were checked. */
 BRU_MUST_CHECK bru_status session_new(bru_image *image, const bru_session_options *options,
                                       bru_session **out, bru_error *err);
@@ -153,6 +158,23 @@ BRU_MUST_CHECK bru_status session_clear(bru_session *s, bru_error *err);
 
 /* The guest is another one than was told of the host functions: its next execution tells it. */
 void session_forget_functions(bru_session *s);
+
+/* The guest's monotonic clock at a time of the host's, and the other way round; UINT64_MAX is never
+ * in both. A time before the host's clock began is 0. */
+uint64_t session_guest_time(const bru_session *s, uint64_t time);
+uint64_t session_host_time(const bru_session *s, uint64_t time);
+
+/* What an execution that waits at rest has behind it, and before it. */
+typedef struct session_waited {
+    uint64_t used, left; /* ns of its time; left BRU_NO_LIMIT: no deadline */
+    uint64_t cpu_used;   /* ns */
+    bool streams;        /* its output is handed out, whatever the session's flags */
+} session_waited;
+
+/* Lets an execution go on that waits at rest in memory just put into the session; never longer
+ * than the session's own time limit. BRU_ENOMEM. */
+BRU_MUST_CHECK bru_status session_run_again(bru_session *s, const session_waited *waited,
+                                            bru_error *err);
 
 /* Forgets the execution under way, whatever its phase. */
 void session_run_clear(bru_session *s);

@@ -153,6 +153,15 @@ static vfs_err op_read(vfs_fs *fs, void *file, uint64_t at, void *out, size_t le
     return VFS_OK;
 }
 
+static vfs_err op_path(vfs_fs *fs, void *file, vfs_path *out) {
+    const archive *a = archive_of(fs);
+    const uint8_t *e = file;
+    vfs_err err = VFS_OK;
+    for (; !err && e != a->entries; e = entry_at(a, get32(e, ENT_PARENT)))
+        err = path_add(out, name_of(a, e), name_len(e));
+    return err;
+}
+
 static vfs_err op_readdir(vfs_fs *fs, void *file, uint64_t cookie, vfs_dirent *out) {
     const archive *a = archive_of(fs);
     const uint8_t *d = file;
@@ -181,6 +190,7 @@ static const vfs_ops archive_ops = {
     .close = op_close,
     .read = op_read,
     .file_stat = op_file_stat,
+    .path = op_path,
     .readdir = op_readdir,
 };
 

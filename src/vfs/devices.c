@@ -157,6 +157,11 @@ static vfs_err op_readdir(vfs_fs *fs, void *file, uint64_t cookie, vfs_dirent *o
     return VFS_OK;
 }
 
+static vfs_err op_path(vfs_fs *fs, void *file, vfs_path *out) {
+    const char *name = names[device_of(devices_of(fs), file)];
+    return *name ? path_add(out, name, strlen(name)) : VFS_OK;
+}
+
 static vfs_err op_ready(vfs_fs *fs, void *file, bool write, uint64_t *bytes, bool *eof) {
     devices *d = devices_of(fs);
     device which = device_of(d, file);
@@ -183,6 +188,7 @@ static const vfs_ops devices_ops = {
     .read = op_read,
     .write = op_write,
     .file_stat = op_file_stat,
+    .path = op_path,
     .readdir = op_readdir,
     .ready = op_ready,
 };

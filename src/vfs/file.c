@@ -31,6 +31,22 @@ vfs_err vfs_read(vfs_file *f, uint64_t at, void *out, size_t len, size_t *n) {
     return ops->read ? ops->read(fs_of(f), f->file, at, out, len, n) : VFS_ENOTSUP;
 }
 
+vfs_err vfs_peek(vfs_file *f, uint64_t at, void *out, size_t len, size_t *n) {
+    const vfs_ops *ops = fs_of(f)->ops;
+    *n = 0;
+    return ops->read ? ops->read(fs_of(f), f->file, at, out, len, n) : VFS_ENOTSUP;
+}
+
+vfs_err vfs_file_path(vfs_file *f, vfs_path *out) {
+    const vfs_ops *ops = fs_of(f)->ops;
+    const char *mounted = f->mount->path;
+    *out = (vfs_path){ .at = VFS_PATH_MAX };
+    vfs_err e = ops->path ? ops->path(fs_of(f), f->file, out) : VFS_ENOTSUP;
+    if (!e && mounted) e = path_add(out, mounted + 1, strlen(mounted + 1));
+    if (!e && out->at == VFS_PATH_MAX) e = path_add(out, "", 0);
+    return e;
+}
+
 vfs_err vfs_write(vfs_file *f, uint64_t *at, bool append, const void *bytes, size_t len,
                   size_t *n) {
     const vfs_ops *ops = fs_of(f)->ops;

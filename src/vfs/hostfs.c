@@ -34,6 +34,7 @@ typedef struct hostfs {
  * stay good while entries come and go. */
 typedef struct hostfile {
     int fd;
+    hostnode *node; /* where it was opened */
     vfs_kind kind;
     bool listed;
     buf names;   /* u64 ino, u8 kind, u8 length, the name */
@@ -291,6 +292,7 @@ static void op_close(vfs_fs *fs, void *file) {
     if (f->fd >= 0) os_fd_close(f->fd);
     buf_free(&f->names);
     buf_free(&f->offsets);
+    node_unref(f->node);
     mem_free(f);
     atomic_fetch_sub(&hostfs_of(fs)->open, 1);
 }
@@ -301,6 +303,8 @@ static vfs_err op_open(vfs_fs *fs, vfs_node *n, unsigned flags, void **file) {
     hostfile *f = mem_zero(1, sizeof *f);
     if (!f) return VFS_ENOMEM;
     f->fd = -1;
+    op_hold(fs, n);
+    f->node = node_of(n);
     buf_init(&f->names, LISTING_MAX);
     buf_init(&f->offsets, LISTING_MAX);
     vfs_err e = VFS_OK;
@@ -316,6 +320,13 @@ static vfs_err op_open(vfs_fs *fs, vfs_node *n, unsigned flags, void **file) {
     else
         *file = f;
     return e;
+}
+
+/* Where it was, that is: others may have moved it. */
+static vfs_err op_path(vfs_fs *fs, void *file, vfs_path *out) {
+    const hostnode *root = hostfs_of(fs)->root_node, *n = ((hostfile *)file)->node;
+    const char *below = n->path + root->len + (root->len > 0 && n->len > root->len);
+    return *below ? path_add(out, below, strlen(below)) : VFS_OK;
 }
 
 static vfs_err op_read(vfs_fs *fs, void *file, uint64_t at, void *out, size_t len, size_t *n) {
@@ -461,6 +472,7 @@ static const vfs_ops hostfs_ops = {
     .close = op_close,
     .read = op_read,
     .write = op_write,
+    .path = op_path,
     .file_stat = op_file_stat,
     .file_set_times = op_file_set_times,
     .resize = op_resize,

@@ -426,6 +426,40 @@ static vfs_err op_file_stat(vfs_fs *fs, void *file, vfs_stat *out) {
     return node_stat(fs, file, out);
 }
 
+/* The entry that names `n` in the folder, or NULL. */
+static const mementry *name_in(const memnode *folder, const memnode *n) {
+    for (uint32_t i = 0; i < folder->dir.count; i++) {
+        const mementry *e = folder->dir.slots[i].entry;
+        if (e && e->node == n) return e;
+    }
+    return NULL;
+}
+
+/* Nodes do not know their names: those of a file are looked for in the whole tree. */
+static vfs_err path_of(memtree *t, memnode *n, vfs_path *out) {
+    memnode *dir = NULL;
+    mementry *e = NULL;
+    vfs_err err = VFS_OK;
+    if (!node_is_dir(n)) {
+        while (tree_walk(t, &dir, &e) && e->node != n) {
+        }
+        if (!e || e->node != n) return VFS_ENOENT;
+        err = path_add(out, e->name, e->len);
+        n = dir;
+    }
+    for (; !err && n != t->root; n = n->dir.parent) {
+        const mementry *name = n->dir.parent ? name_in(n->dir.parent, n) : NULL;
+        err = name ? path_add(out, name->name, name->len) : VFS_ENOENT;
+        if (err) break;
+    }
+    return err;
+}
+
+static vfs_err op_path(vfs_fs *fs, void *file, vfs_path *out) {
+    lock(memtree_of(fs));
+    return unlock(memtree_of(fs), path_of(memtree_of(fs), file, out));
+}
+
 static vfs_err op_file_set_times(vfs_fs *fs, void *file, const vfs_times *s) {
     return node_set_times(fs, file, s);
 }
@@ -497,6 +531,7 @@ const vfs_ops memtree_ops = {
     .read = op_read,
     .write = op_write,
     .file_stat = op_file_stat,
+    .path = op_path,
     .file_set_times = op_file_set_times,
     .resize = op_resize,
     .allocate = op_allocate,

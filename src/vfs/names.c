@@ -39,6 +39,14 @@ bool target_valid(const char *target, size_t len) {
     return len > 0 && len <= VFS_PATH_MAX && !memchr(target, '\0', len) && utf8_valid(target, len);
 }
 
+vfs_err path_add(vfs_path *p, const char *name, size_t len) {
+    if (len >= p->at) return VFS_ENAMETOOLONG;
+    p->at -= len + 1;
+    p->text[p->at] = '/';
+    memcpy(p->text + p->at + 1, name, len);
+    return VFS_OK;
+}
+
 static const struct {
     vfs_err err;
     bru_status status;

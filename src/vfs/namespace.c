@@ -52,6 +52,7 @@ void vfs_free(vfs *v) {
         place dir = { m->up, m->dir, VFS_DIR };
         place_drop(&dir);
         mem_free(m->name);
+        mem_free(m->path);
         fs_unref(m->fs);
     }
     mem_free(v->text);
@@ -99,21 +100,30 @@ bru_status vfs_mount(vfs *v, const char *path, vfs_fs *fs, bru_error *err) {
     walked w;
     bru_status status = mount_folder(v, path, start, &w, err);
     if (status) return status;
-    char *name = mem_copy(path + start, len - start);
+    char *name = mem_copy(path + start, len - start), *whole = mem_copy(path, len);
     if (mount_at(v, &w.node, path + start, len - start)) {
         status = error_set(err, BRU_EINVAL, "%s: something is mounted there already", path);
-    } else if (!name) {
+    } else if (!name || !whole) {
         status = error_set(err, BRU_ENOMEM, "%s: no memory", path);
     } else {
         v->mounts[v->mount_count++] = (vfs_mountpoint){ .fs = fs_ref(fs),
                                                         .up = w.node.mount,
                                                         .dir = place_hold(w.node).node,
+                                                        .path = whole,
                                                         .name = name,
                                                         .len = len - start,
                                                         .kind = st.kind };
-        name = NULL;
+        name = whole = NULL;
     }
     mem_free(name);
+    mem_free(whole);
     walk_end(&w);
     return status;
+}
+
+bru_status vfs_mount_alike(vfs *to, const vfs *from, bru_error *err) {
+    bru_status st = BRU_OK;
+    for (size_t i = to->mount_count; !st && i < from->mount_count; i++)
+        st = vfs_mount(to, from->mounts[i].path, from->mounts[i].fs, err);
+    return st;
 }

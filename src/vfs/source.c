@@ -89,3 +89,9 @@ vfs_err source_ready(source *s, uint64_t *bytes, bool *eof) {
     *eof = *bytes == 0 && (s->ended || !s->ask);
     return *bytes > 0 || *eof ? VFS_OK : want(s, 1);
 }
+
+void source_unread(const source *s, const void **bytes, size_t *len, bool *ended) {
+    *bytes = s->bytes.data ? s->bytes.data + s->pos : NULL;
+    *len = s->bytes.len - s->pos;
+    *ended = s->ended;
+}

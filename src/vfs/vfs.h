@@ -101,6 +101,15 @@ const char *vfs_err_text(vfs_err e);
 /* ---- The interface of a file system ----------------------------------------------------- */
 
 typedef struct vfs_fs vfs_fs;
+
+/* A path that is put together from its end. */
+typedef struct vfs_path {
+    char text[VFS_PATH_MAX];
+    size_t at; /* where it begins, so far */
+} vfs_path;
+/* Puts "/name" before it: ENAMETOOLONG. */
+vfs_err path_add(vfs_path *p, const char *name, size_t len);
+
 typedef struct vfs_node vfs_node; /* a file system's own; only it knows what is behind */
 
 /* How to open. */
@@ -159,6 +168,10 @@ typedef struct vfs_ops {
     vfs_err (*write)(vfs_fs *fs, void *file, uint64_t *at, bool append, const void *bytes,
                      size_t len, size_t *n);
     vfs_err (*file_stat)(vfs_fs *fs, void *file, vfs_stat *out);
+    /* Where an open file is now, "/json/decoder.py" below this system's root and "" for that
+     * itself: path_add() for each part, the last one first. ENOENT: it has no name any more. NULL:
+     * it cannot be told. */
+    vfs_err (*path)(vfs_fs *fs, void *file, vfs_path *out);
     vfs_err (*file_set_times)(vfs_fs *fs, void *file, const vfs_times *t);
     vfs_err (*resize)(vfs_fs *fs, void *file, uint64_t size);
     vfs_err (*allocate)(vfs_fs *fs, void *file, uint64_t at, uint64_t len);
@@ -342,6 +355,8 @@ void source_end(source *s); /* after what was given comes the end of the file */
 bool source_wanted(const source *s, size_t *len);
 vfs_err source_read(source *s, void *out, size_t len, size_t *n);
 vfs_err source_ready(source *s, uint64_t *bytes, bool *eof);
+/* What was given and not read yet, borrowed, and whether the end comes behind it. */
+void source_unread(const source *s, const void **bytes, size_t *len, bool *ended);
 
 /* ---- vfs: a namespace --------------------------------------------------------------------- */
 
@@ -356,6 +371,8 @@ bru_status vfs_new(vfs_fs *root, sink *output, source *input, const random_sourc
                    vfs **out, bru_error *err);
 /* A namespace of `root` alone: no devices, and nothing is made in it. */
 bru_status vfs_new_plain(vfs_fs *root, vfs **out, bru_error *err);
+/* Mounts in `to`, a namespace made alike, whatever else is mounted in `from`: the same systems. */
+bru_status vfs_mount_alike(vfs *to, const vfs *from, bru_error *err);
 void vfs_free(vfs *v); /* NULL allowed; all files must be closed */
 
 /* Shows the root of `fs` (a reference is taken) at an absolute path, over what may be there.
@@ -399,6 +416,10 @@ vfs_err vfs_read(vfs_file *f, uint64_t at, void *out, size_t len, size_t *n);
 /* See vfs_ops.write. */
 vfs_err vfs_write(vfs_file *f, uint64_t *at, bool append, const void *bytes, size_t len, size_t *n);
 vfs_err vfs_file_stat(vfs_file *f, vfs_stat *out);
+/* Its absolute path now, not terminated: ENOENT if it has none any more, ENOTSUP. */
+vfs_err vfs_file_path(vfs_file *f, vfs_path *out);
+/* Reads, though it may not have been opened for that: for the host's own ends. */
+vfs_err vfs_peek(vfs_file *f, uint64_t at, void *out, size_t len, size_t *n);
 vfs_err vfs_file_set_times(vfs_file *f, const vfs_times *t);
 vfs_err vfs_file_resize(vfs_file *f, uint64_t size);
 vfs_err vfs_file_allocate(vfs_file *f, uint64_t at, uint64_t len);

@@ -16,6 +16,7 @@ typedef struct vfs_mountpoint {
     vfs_fs *fs;
     struct vfs_mountpoint *up; /* the mount it lies in; NULL: it is "/" */
     vfs_node *dir;             /* the folder of `up` it lies in, held */
+    char *path;                /* as it was mounted; NULL: "/" */
     char *name;                /* its name there */
     size_t len;
     vfs_kind kind; /* of its root */

@@ -252,3 +252,19 @@ bru_status wasi_set_args(wasi *w, const char *const *args, size_t count, bru_err
 bru_status wasi_set_env(wasi *w, const char *const *env, size_t count, bru_error *err) {
     return strings_set(&w->env, env, count, "environment", err);
 }
+
+bru_status wasi_copy_strings(wasi *to, const wasi *from, bru_error *err) {
+    wasi_strings args = from->args, env = from->env;
+    args.bytes = mem_copy(from->args.bytes, args.len);
+    env.bytes = mem_copy(from->env.bytes, env.len);
+    if (!args.bytes || !env.bytes) {
+        mem_free(args.bytes);
+        mem_free(env.bytes);
+        return error_set(err, BRU_ENOMEM, "no memory for arguments and environment");
+    }
+    mem_free(to->args.bytes);
+    mem_free(to->env.bytes);
+    to->args = args;
+    to->env = env;
+    return BRU_OK;
+}

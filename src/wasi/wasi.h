@@ -110,4 +110,17 @@ bool wasi_fd_next(const wasi *w, uint32_t *cursor, wasi_fd_info *out);
 /* Whether any descriptor is open that is not `initial`. */
 bool wasi_has_open_files(const wasi *w);
 
+/* The descriptors as bytes, for snapshots: appended to `out`; none if they are as at the beginning.
+ * Files are told by path; those that have none any more go along with what is in them.
+ * BRU_ELIMIT, BRU_ENOMEM. */
+BRU_MUST_CHECK bru_status wasi_fds_save(const wasi *w, buf *out, bru_error *err);
+/* Opens the descriptors that wasi_fds_save() told, in a context as at the beginning whose files are
+ * there already. The bytes are not trusted. A file that cannot be opened is left out: its
+ * descriptor is closed. BRU_EFORMAT, BRU_ENOMEM: some may be open. */
+BRU_MUST_CHECK bru_status wasi_fds_load(wasi *w, const void *bytes, size_t len, bru_error *err);
+/* How many descriptors of files such bytes tell of, as far as they are sound. */
+uint32_t wasi_fds_count(const void *bytes, size_t len);
+/* Gives `to` the arguments and the environment of `from`. BRU_ENOMEM: `to` is as before. */
+BRU_MUST_CHECK bru_status wasi_copy_strings(wasi *to, const wasi *from, bru_error *err);
+
 #endif
