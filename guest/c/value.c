@@ -80,6 +80,21 @@ static uint64_t load(const uint8_t *p, int bytes) {
     return n;
 }
 
+/* By an interned name, since CPython's cache of attributes keeps each string that it was asked with. */
+static PyObject *attribute(PyObject *of, const char *name) {
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *found = key ? PyObject_GetAttr(of, key) : NULL;
+    Py_XDECREF(key);
+    return found;
+}
+
+static PyObject *call_method(PyObject *of, const char *name) {
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *result = key ? PyObject_CallMethodNoArgs(of, key) : NULL;
+    Py_XDECREF(key);
+    return result;
+}
+
 static bool is_surrogate(Py_UCS4 c) {
     return c >= 0xd800 && c <= 0xdfff;
 }
@@ -395,7 +410,7 @@ static PyObject *loaded_module(const char *name) {
 static int is_of(writer *w, PyObject *v, enum class c) {
     if (!w->class[c]) {
         PyObject *module = loaded_module(classes[c].module);
-        PyObject *found = module ? PyObject_GetAttrString(module, classes[c].name) : NULL;
+        PyObject *found = module ? attribute(module, classes[c].name) : NULL;
         if (!found && forgive() < 0) return -1;
         w->class[c] = found ? found : Py_NewRef(Py_None);
     }
@@ -421,8 +436,8 @@ static bool fraction_affordable(uint64_t *work, size_t bytes) {
 }
 
 static int put_fraction(writer *w, PyObject *v) {
-    PyObject *above = PyObject_GetAttrString(v, "_numerator");
-    PyObject *below = above ? PyObject_GetAttrString(v, "_denominator") : NULL;
+    PyObject *above = attribute(v, "_numerator");
+    PyObject *below = above ? attribute(v, "_denominator") : NULL;
     int rc = -1;
     if (!below) goto out;
     if (!PyLong_CheckExact(above) || !PyLong_CheckExact(below)) {
@@ -443,7 +458,7 @@ out:
 }
 
 static int put_uuid(writer *w, PyObject *v) {
-    PyObject *number = PyObject_GetAttrString(v, "int");
+    PyObject *number = attribute(v, "int");
     if (!number) return -1;
     uint8_t bytes[17]; /* a byte more, for the sign */
     int rc = -1;
@@ -467,7 +482,7 @@ static int store_offset(writer *w, PyObject *v, PyObject *zone, uint8_t *out) {
             return refuse(w, PyExc_TypeError, "a '%.100s' with a time zone of type '%.100s' cannot cross between guest and host",
                           Py_TYPE(v)->tp_name, Py_TYPE(zone)->tp_name);
     }
-    PyObject *offset = PyObject_CallMethod(v, "utcoffset", NULL);
+    PyObject *offset = call_method(v, "utcoffset");
     if (!offset) return -1;
     int n = 0;
     if (PyDelta_Check(offset)) {
@@ -737,7 +752,13 @@ typedef struct guard {
     uint64_t steps, allowed;
 } guard;
 
-enum { GUARD_FIRST = 8, SET_LINEAR = 9, PERTURB_SHIFT = 5, STEPS_PER_KEY = 64 };
+enum {
+    GUARD_FIRST = 8,
+    SET_LINEAR = 9,
+    PERTURB_SHIFT = 5,
+    STEPS_PER_KEY = 256, /* ints with 32 low bits clear take some 80 in a set */
+    STEPS_PER_BYTE = 2   /* a comparison of equal hashes takes 1/8 */
+};
 
 static void guard_free(guard *g) {
     if (!g) return;
@@ -751,7 +772,6 @@ static guard *guard_new(bool set, size_t keys) {
     if (g) {
         g->set = set;
         g->mask = GUARD_FIRST - 1;
-        g->allowed = (uint64_t)STEPS_PER_KEY * keys;
         g->slots = PyMem_Calloc(GUARD_FIRST, sizeof *g->slots);
         g->hashes = PyMem_Malloc(keys * sizeof *g->hashes);
     }
@@ -803,6 +823,7 @@ static int guard_resize(guard *g, size_t size) {
 static int guard_add(guard *g, PyObject *key, size_t len) {
     Py_hash_t hash = PyObject_Hash(key);
     if (hash == -1) return -1;
+    g->allowed += STEPS_PER_KEY + (uint64_t)STEPS_PER_BYTE * len;
     size_t size = GUARD_FIRST, at;
     if (!g->set && g->used >= (g->mask + 1) * 2 / 3) {
         while (size < g->used * 3) size *= 2;
@@ -1001,7 +1022,7 @@ static PyObject *class_of(reader *r, enum class c) {
     if (r->class[c]) return r->class[c];
     PyObject *module = PyImport_ImportModule(classes[c].module);
     if (!module) return NULL;
-    r->class[c] = PyObject_GetAttrString(module, classes[c].name);
+    r->class[c] = attribute(module, classes[c].name);
     Py_DECREF(module);
     return r->class[c];
 }
@@ -1083,7 +1104,7 @@ static bool is_decimal(const uint8_t *p, size_t n) {
 /* Whether a Decimal beyond the limits was quietly made NaN, as a context that traps nothing does. */
 static int became_nan(PyObject *made, const uint8_t *p, size_t n) {
     if (memchr(p, 'N', n)) return 0;
-    PyObject *nan = PyObject_CallMethod(made, "is_nan", NULL);
+    PyObject *nan = call_method(made, "is_nan");
     int rc = nan ? PyObject_IsTrue(nan) : -1;
     Py_XDECREF(nan);
     return rc;
