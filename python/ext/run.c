@@ -783,6 +783,7 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
     }
     case BRU_EVENT_OUTPUT: fine = hand_out(self); break;
     case BRU_EVENT_INPUT:
+        run->pending = false;
         if (run->input) return event_of(EVENT_INPUT, e->wake_ns, Py_NewRef(run->input));
         fine = answer_input(self, Py_None);
         break;

@@ -231,7 +231,15 @@ static PyObject *session_closed(session_object *self, void *unused) {
     return PyBool_FromLong(!self->session);
 }
 
+static PyObject *session_call_timeout(session_object *self, void *unused) {
+    (void)unused;
+    if (self->call_timeout == BRU_NO_LIMIT) Py_RETURN_NONE;
+    return PyFloat_FromDouble((double)self->call_timeout / 1e9);
+}
+
 static PyGetSetDef getset[] = {
+    { "call_timeout", (getter)session_call_timeout, NULL,
+      "Seconds that a call of a host function may take, or None.", NULL },
     { "busy", (getter)session_busy, NULL, "Whether a run is under way.", NULL },
     { "closed", (getter)session_closed, NULL, "Whether close() was called.", NULL },
     { NULL, NULL, NULL, NULL, NULL },

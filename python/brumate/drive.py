@@ -1,0 +1,229 @@
+"""How a run is driven from its start to its result.
+
+A run without host functions is one call of the extension, on the caller's thread. At the first call of a host
+function it moves to a helper thread, which from then on drives the guest and calls the functions: so
+a thousand calls cost no switch of threads. The caller waits and keeps the time: host code that
+exceeds its time loses the run to the caller, who tells the guest and drives on; the helper drops
+whatever its function answers in the end.
+
+`execute_async` is told in the module `asynchronous`.
+"""
+
+from __future__ import annotations
+
+import _thread
+
+from ._native import ExecuteResult
+from .errors import ExecutionError, ResourceLimitError, TimeoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+    from typing import Any
+
+    from ._native import Session
+    from .errors import BrumateError
+
+__all__ = ["finish", "settle"]
+
+# Kinds of events, as the extension numbers them.
+DONE, CALL, CALL_ASYNC, DROP, WAIT, INPUT, GO, LOST = range(8)
+
+HELPERS_MAX = 256
+
+# ---- How a run ended ------------------------------------------------------------------------
+
+COMPLETED, EXCEPTION, EXITED, TIMEOUT, CPU_LIMIT, MEMORY_LIMIT, OUTPUT_LIMIT, STACK_LIMIT = range(8)
+
+
+def _limit_message(result: ExecuteResult) -> str:
+    detail = result._detail or result._reason_text
+    return f"{detail}\n{result._traceback}".rstrip() if result._traceback else detail
+
+
+def error_of(result: ExecuteResult) -> BrumateError | None:
+    """The exception that a result is raised as, or None if the run ended well."""
+    reason = result._reason
+    if reason == COMPLETED or (reason == EXITED and result.exit_code == 0):
+        return None
+    if reason in (TIMEOUT, CPU_LIMIT):
+        what = "CPU time limit" if reason == CPU_LIMIT else "time limit"
+        return TimeoutError(f"the {what} was reached after {result.duration_ms:.0f} ms", result)
+    if reason in (MEMORY_LIMIT, OUTPUT_LIMIT, STACK_LIMIT):
+        return ResourceLimitError(_limit_message(result), result)
+    if reason == EXCEPTION and result._type == "MemoryError":
+        return ResourceLimitError(f"out of memory\n{result._traceback}".rstrip(), result)
+    if reason == EXCEPTION:
+        message = result._traceback.rstrip() or f"{result._type}: {result._message}"
+    elif reason == EXITED:
+        message = f"exit code {result.exit_code}"
+    else:
+        message = result._traceback.rstrip() or result._detail or result._reason_text
+    return ExecutionError(
+        message,
+        result,
+        exception_type=result._type,
+        exception_message=result._message if result._type else None,
+        traceback=result._traceback or None,
+        exit_code=result.exit_code,
+    )
+
+
+def settle(result: ExecuteResult) -> ExecuteResult:
+    """The result, or the exception that says how the run failed."""
+    error = error_of(result)
+    if error is not None:
+        raise error
+    return result
+
+
+# ---- Helper threads -------------------------------------------------------------------------
+
+
+class _Helper:
+    """A thread that performs one job after another."""
+
+    __slots__ = ("job", "later", "loop", "wakeup")
+
+    def __init__(self) -> None:
+        self.job: Callable[[_Helper], None] | None = None
+        self.loop: Any = None  # the private event loop of this thread, once it has needed one
+        self.later: Callable[[], None] | None = None  # to be done behind the job
+        self.wakeup = _thread.allocate_lock()
+        self.wakeup.acquire()
+
+    def run(self) -> None:
+        while True:
+            job = self.job
+            self.job = None
+            if job is None:
+                return
+            job(self)
+            del job
+            if self.later is not None:
+                later, self.later = self.later, None
+                later()
+            _idle.append(self)
+            self.wakeup.acquire()
+
+
+_idle: list[_Helper] = []
+_count = 0
+
+
+def _forget_helpers() -> None:
+    """After a fork there is no other thread."""
+    global _count
+    _idle.clear()
+    _count = 0
+
+
+def start_helper(job: Callable[[_Helper], None]) -> bool:
+    """Performs `job` on a helper thread. False: there are as many as there may be, all of them stuck."""
+    global _count
+    try:
+        helper = _idle.pop()
+    except IndexError:
+        if _count >= HELPERS_MAX:
+            return False
+        if _count == 0:
+            _prepare()
+        import threading
+
+        _count += 1
+        helper = _Helper()
+        helper.job = job
+        threading.Thread(target=helper.run, name=f"brumate-{_count}", daemon=True).start()
+        return True
+    helper.job = job
+    helper.wakeup.release()
+    return True
+
+
+_prepared = False
+
+
+def _prepare() -> None:
+    global _prepared
+    if not _prepared:
+        import os
+
+        _prepared = True
+        os.register_at_fork(after_in_child=_forget_helpers)
+
+
+class _Job:
+    """A run in the hands of a helper."""
+
+    __slots__ = ("context", "core", "done", "error", "result", "ticket")
+
+    def __init__(self, core: Session, context: Context) -> None:
+        self.core = core
+        self.context = context
+        self.ticket = core.claim()
+        self.result: ExecuteResult | None = None
+        self.error: BaseException | None = None
+        self.done = _thread.allocate_lock()
+        self.done.acquire()
+
+    def __call__(self, helper: _Helper) -> None:
+        try:
+            self.context.run(self.drive, helper)
+        except BaseException as e:  # whatever it is, it belongs to the caller
+            self.error = e
+        self.done.release()
+
+    def drive(self, helper: _Helper) -> None:
+        event = self.core.drive(self.ticket)
+        if event[0] not in (DONE, LOST):
+            from .asynchronous import drive_privately
+
+            event = drive_privately(self.core, self.ticket, helper, event)
+        if event[0] == DONE:
+            self.result = event[2]
+
+
+def finish(core: Session) -> ExecuteResult:
+    """Drives a run on that has come to its first call of a host function."""
+    from contextvars import copy_context
+
+    context = copy_context()
+    while True:
+        job = _Job(core, context)
+        if not start_helper(job):
+            core.abandon(job.ticket)
+            raise RuntimeError(f"{HELPERS_MAX} host functions are stuck: no thread is left to call one")
+        try:
+            taken = _wait(core, job)
+        except BaseException:
+            if core.abandon(job.ticket):
+                _nudge(core)
+            else:
+                job.done.acquire()
+            raise
+        if not taken:
+            if job.error is not None:
+                raise job.error
+            assert job.result is not None
+            return job.result
+        result = core.resume(core.claim())
+        if result is not None:
+            return result
+        context = context.copy()  # the other is in use by the function that is stuck
+
+
+def _wait(core: Session, job: _Job) -> bool:
+    """Until the helper is done. True: its time was over, and the run is ours again."""
+    while not job.done.acquire(timeout=core.patience()):
+        if core.overdue(job.ticket):
+            _nudge(core)
+            return True
+    return False
+
+
+def _nudge(core: Session) -> None:
+    """The helper may wait in its event loop for a run that is no longer its own."""
+    waker = core.waker
+    if waker is not None:
+        waker()

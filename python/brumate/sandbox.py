@@ -1,0 +1,186 @@
+"""Sandbox: each piece of code in a fresh Python."""
+
+from __future__ import annotations
+
+from .drive import finish, settle
+from .recipe import Recipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from ._native import ExecuteResult, Session as Core
+    from .limits import ResourceLimits
+    from .network import NetConfig
+    from .registry import Callbacks
+
+    Input = str | bytes | Callable[[], str | bytes | None] | None
+    Listener = Callable[[str], object] | None
+
+__all__ = ["Sandbox"]
+
+_IDLE_MAX = 8  # sessions kept for the next run, each for one run at a time
+
+
+class Sandbox:
+    """Runs untrusted Python code, each piece in a fresh Python with files of its own.
+
+    resource_limits  `ResourceLimits`: time, memory, output, calls
+    network          `NetConfig`; without one there is no network
+    callbacks        host functions that guest code may call as ``await name(...)``: a `CallbackRegistry`,
+                     a list of dicts {"name", "fn", "description"?, "schema"?}, or a dict {name: function}
+    result_variable  the variable whose value becomes ``ExecuteResult.result``; None: none
+    env              environment variables; nothing of the host's environment is shown
+    mounts           {path in the guest: host path, or (host path, "ro" or "rw")}
+    stdin            standard input: text, bytes, or a function that gives some at each call and nothing at the end
+    on_stdout, on_stderr  functions called with text as it comes; the result has all of it too.
+                     They may be called on another thread, with the caller's context variables
+    image            a `SandboxFactory`, or the path of an image; default: the package's own
+
+    Any number of threads may use one sandbox at a time. Raises InitializationError if the image cannot be used,
+    ValueError or TypeError that names a wrong argument.
+
+    Example::
+
+        sandbox = brumate.Sandbox(resource_limits=brumate.ResourceLimits(execution_timeout_ms=5000))
+        print(sandbox.execute("print('hi')").stdout)
+    """
+
+    __slots__ = ("__weakref__", "_closed", "_idle", "_recipe", "_streams")
+
+    def __init__(
+        self,
+        *,
+        resource_limits: ResourceLimits | None = None,
+        network: NetConfig | None = None,
+        callbacks: Callbacks | None = None,
+        result_variable: str | None = "result",
+        env: Mapping[str, str] | None = None,
+        mounts: Mapping[str, Any] | None = None,
+        stdin: Input = None,
+        on_stdout: Listener = None,
+        on_stderr: Listener = None,
+        image: object = None,
+    ) -> None:
+        self._recipe = Recipe(
+            image, resource_limits, network, callbacks, result_variable, env, mounts
+        )
+        self._streams = (stdin, on_stdout, on_stderr)
+        self._idle: list[Core] = []
+        self._closed = False
+        self._give_back(self._take())  # a recipe that cannot be made is told now
+
+    def _take(self) -> Core:
+        if self._closed:
+            from .errors import BrumateError
+
+            raise BrumateError("the sandbox is closed: make another")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._recipe.make()
+
+    def _give_back(self, core: Core) -> None:
+        """Keeps a session that is as new."""
+        if not self._closed and len(self._idle) < _IDLE_MAX:
+            self._idle.append(core)
+
+    def _reuse(self, core: Core) -> None:
+        """Resets a session behind its run, at once, so that nothing of it outlives the run."""
+        if not core.busy:
+            core.reset(True)
+            self._give_back(core)
+
+    def execute(
+        self,
+        code: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        stdin: Input = None,
+        on_stdout: Listener = None,
+        on_stderr: Listener = None,
+        timeout_ms: float | None = None,
+    ) -> ExecuteResult:
+        """Runs `code` in a fresh Python, to its end.
+
+        inputs      variables to set first: {name: value}
+        timeout_ms  wall time for this run, milliseconds; default: the sandbox's
+        The others are used instead of the sandbox's own.
+
+        ExecutionError      the code raised, exited with a code other than 0, or crashed
+        TimeoutError        it reached a time limit
+        ResourceLimitError  it reached another limit
+        Each has what was printed by then in ``.stdout``, ``.stderr`` and ``.result``.
+        """
+        streams = self._streams
+        core = self._take()
+        try:
+            result = core.execute(
+                code,
+                inputs,
+                streams[0] if stdin is None else stdin,
+                streams[1] if on_stdout is None else on_stdout,
+                streams[2] if on_stderr is None else on_stderr,
+                timeout_ms,
+            )
+            if result is None:
+                result = finish(core)
+        finally:
+            self._reuse(core)
+        return settle(result) if result._reason else result
+
+    async def execute_async(
+        self,
+        code: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        stdin: Input = None,
+        on_stdout: Listener = None,
+        on_stderr: Listener = None,
+        timeout_ms: float | None = None,
+    ) -> ExecuteResult:
+        """As `execute`, without blocking the event loop. Asynchronous callbacks run on the caller's loop,
+        others on threads. Cancelling the task stops the guest.
+
+        Example::
+
+            results = await asyncio.gather(*(sandbox.execute_async(code) for code in codes))
+        """
+        from .asynchronous import execute
+
+        streams = self._streams
+        core = self._take()
+        try:
+            result = await execute(
+                core,
+                code,
+                inputs,
+                streams[0] if stdin is None else stdin,
+                streams[1] if on_stdout is None else on_stdout,
+                streams[2] if on_stderr is None else on_stderr,
+                timeout_ms,
+            )
+        finally:
+            self._reuse(core)
+        return settle(result) if result._reason else result
+
+    def close(self) -> None:
+        """Frees what is kept for further runs; those under way go on to their end."""
+        self._closed = True
+        self._idle.clear()
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Sandbox {'closed' if self._closed else self._recipe.limits}>"
