@@ -26,7 +26,7 @@ static call **slot_of(const call_list *l, uint32_t id) {
     return &l->slots[at];
 }
 
-static call *find(const call_list *l, uint32_t id) {
+call *calls_find(const call_list *l, uint32_t id) {
     call **slot = slot_of(l, id);
     return slot ? *slot : NULL;
 }
@@ -80,7 +80,6 @@ const call *calls_next(call_list *l) {
     if (!c) return NULL;
     news_take(l, c);
     c->handed = true;
-    l->shown = c;
     return c;
 }
 
@@ -99,7 +98,6 @@ static void call_empty(call_list *l, call *c) {
 }
 
 static void call_free(call_list *l, call *c) {
-    if (l->shown == c) l->shown = NULL;
     news_take(l, c);
     call_empty(l, c);
     mem_free(c);
@@ -124,7 +122,8 @@ void calls_free(call_list *l) {
 bru_status calls_post(call_list *l, uint32_t id, const void *name, size_t name_len,
                       const void *payload, size_t len) {
     if (len > BRU_VALUE_MAX || l->open >= CALLS_OPEN_MAX ||
-        name_len + len > CALLS_BYTES_MAX - l->bytes || memchr(name, '\0', name_len) || find(l, id))
+        name_len + len > CALLS_BYTES_MAX - l->bytes || memchr(name, '\0', name_len) ||
+        calls_find(l, id))
         return BRU_ELIMIT;
     if (!make_room(l)) return BRU_ENOMEM;
     call *c = mem_zero(1, sizeof *c);
@@ -141,6 +140,7 @@ bru_status calls_post(call_list *l, uint32_t id, const void *name, size_t name_l
     c->len = len;
     c->charge = name_len + len;
     l->bytes += c->charge;
+    c->order = l->posted++;
     l->open++;
     *slot_of(l, id) = c;
     news_add(l, c);
@@ -153,19 +153,15 @@ static void call_remove(call_list *l, call *c) {
 }
 
 void calls_drop(call_list *l, uint32_t id) {
-    call *c = find(l, id);
+    call *c = calls_find(l, id);
     if (!c || c->dropped) return;
     if (!c->handed) {
         call_remove(l, c); /* nobody has seen it, nobody need know */
         return;
     }
     c->dropped = true;
+    call_empty(l, c);
     news_add(l, c);
-}
-
-void calls_settle(call_list *l) {
-    if (l->shown) call_empty(l, l->shown);
-    l->shown = NULL;
 }
 
 static bru_status append_reply(buf *replies, const agent_reply *head, const void *data) {
@@ -178,8 +174,8 @@ static bru_status append_reply(buf *replies, const agent_reply *head, const void
 
 bru_status calls_reply(call_list *l, uint32_t id, bool ok, const void *data, size_t len,
                        bru_error *err) {
-    call *c = find(l, id);
-    if (!c || !c->handed)
+    call *c = calls_find(l, id);
+    if (!c || !(c->handed || c->known))
         return error_set(err, BRU_EINVAL, "no call %u is open: it was replied to, or never made",
                          id);
     if (len > BRU_VALUE_MAX)

@@ -14,10 +14,13 @@ typedef struct call {
     struct call *next, *prev; /* among the news */
     bool news;                /* in that list */
     uint32_t id;
-    bool handed;   /* the embedder has seen it */
-    bool dropped;  /* the guest no longer waits */
-    char *name;    /* NUL-terminated; with the payload behind it; freed once the event is over */
-    size_t len;    /* of the payload */
+    bool handed;    /* the embedder has seen it */
+    bool known;     /* or may know of it otherwise: from the snapshot that it came out of */
+    bool dropped;   /* the guest no longer waits */
+    uint64_t order; /* of posting */
+    char *name; /* NUL-terminated; with the payload behind it: a snapshot may want both as long as
+                 * the guest waits */
+    size_t len; /* of the payload */
     size_t charge; /* bytes that count */
 } call;
 
@@ -25,7 +28,7 @@ typedef struct call_list {
     call **slots; /* all that are open, by a hash of their id; a power of two of them, or none */
     uint32_t slot_count, open;
     call *first, *last; /* news: what the embedder has not seen, in the order of posting */
-    call *shown;        /* whose name and payload the last event lent out; NULL: freed */
+    uint64_t posted;    /* how many there were in all */
     size_t bytes;
     buf replies; /* agent_reply records for the guest to take */
 } call_list;
@@ -40,11 +43,11 @@ bru_status calls_post(call_list *l, uint32_t id, const void *name, size_t name_l
 void calls_drop(call_list *l, uint32_t id);
 
 /* The next call that the embedder has not seen, or whose end it has not; NULL if none. It then
- * counts as seen, and what it holds stays until calls_settle(). */
+ * counts as seen. */
 const call *calls_next(call_list *l);
 const void *call_payload(const call *c);
-/* Frees what the last event borrowed. */
-void calls_settle(call_list *l);
+/* The open call `id`, or NULL. */
+call *calls_find(const call_list *l, uint32_t id);
 
 /* BRU_EINVAL: no such call. BRU_ELIMIT, BRU_ENOMEM: the call is still open. */
 bru_status calls_reply(call_list *l, uint32_t id, bool ok, const void *data, size_t len,

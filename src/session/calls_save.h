@@ -12,6 +12,8 @@ typedef struct saved_call {
     const uint8_t *payload;
 } saved_call;
 
+/* Appends all that the guest still waits for, in the order of posting. */
+BRU_MUST_CHECK bru_status calls_save(const call_list *l, buf *out, uint32_t *count);
 /* Whether the bytes are `count` calls, whole and no more than a guest may have. */
 bool calls_saved(const uint8_t *bytes, size_t len, uint32_t count);
 /* The call at `at`, and where the next begins; of bytes that were checked. */

@@ -499,7 +499,6 @@ bru_status bru_session_next(bru_session *s, bru_event *event, bru_error *err) {
     *event = (bru_event){ 0 };
     if (!s->run.over && (s->phase == PHASE_IDLE || s->phase == PHASE_ENDED))
         return error_set(err, BRU_ESTATE, "nothing runs in this session: start something first");
-    calls_settle(&s->calls);
     for (;;) {
         if (hand_out(s, event)) return BRU_OK;
         bool has_event = false;

@@ -19,8 +19,6 @@ bru_status state_ready(const bru_session *s, bru_error *err) {
     else if (s->phase == PHASE_PARKED)
         why = "its code waits in the middle of a call (time.sleep, input, asyncio.run or output): "
               "only what waits by `await` can sleep";
-    else if (s->calls.open > 0)
-        why = "host functions that it called have not answered yet";
     else if (instance_state_of(s->guest) != INSTANCE_REST)
         why = "it is inside another call";
     return why ? error_set(err, BRU_ESTATE, "the session is not at rest: %s", why) : BRU_OK;
@@ -70,6 +68,7 @@ bru_status state_save(bru_session *s, buf *out, bru_error *err) {
     h.globals_len = (uint32_t)since(out, &mark);
     if (!st) st = wasi_fds_save(s->wasi, out, err);
     h.fds_len = since(out, &mark);
+    if (!st && h.waiting) st = calls_save(&s->calls, out, &h.call_count);
     h.calls_len = since(out, &mark);
     if (!st && h.waiting) st = buf_append(out, s->calls.replies.data, s->calls.replies.len);
     h.replies_len = since(out, &mark);

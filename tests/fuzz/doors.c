@@ -12,7 +12,6 @@ enum { MEMORY = 4096, STEP = 14 };
 static void embedder(bru_session *s, uint8_t what) {
     const call *c = what & 1 ? calls_next(&s->calls) : s->calls.first;
     if (c && what & 2) (void)!calls_reply(&s->calls, c->id, what & 4, "reply", what >> 6, NULL);
-    if (what & 8) calls_settle(&s->calls);
     if (what == 16) calls_clear(&s->calls);
 }
 

@@ -68,4 +68,235 @@ TEST(a_restore_undoes_what_came_after) {
     bru_snapshot_free(snapshot);
 }
 
+static const bru_function functions[] = { { "f", NULL, NULL }, { "g", NULL, NULL } };
+
+static bru_session_options with_functions(void) {
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    o.functions = functions;
+    o.function_count = 2;
+    return o;
+}
+
+/* Starts `src` and goes on until it waits; every call stays open. */
+static bool start(bru_session *s, const char *src) {
+    bru_event event = { .kind = BRU_EVENT_CALL };
+    bru_status st = bru_session_start(s, src, strlen(src), NULL, NULL);
+    while (!st && event.kind == BRU_EVENT_CALL) st = bru_session_next(s, &event, NULL);
+    bool waits = !st && event.kind == BRU_EVENT_WAIT;
+    if (!waits && event.kind == BRU_EVENT_DONE) {
+        fprintf(stderr, "%s\n", bru_result_text(event.result, BRU_TEXT_TRACEBACK, NULL));
+        bru_result_free(event.result);
+    }
+    return waits;
+}
+
+static bru_status reply_number(bru_session *s, uint32_t id, unsigned n) {
+    uint8_t cbor[] = { 0x19, (uint8_t)(n >> 8), (uint8_t)n };
+    return bru_session_reply(s, id, 1, cbor, sizeof cbor, NULL);
+}
+
+/* Runs what waits to its end, sleeping as told. */
+static bru_result *finish(bru_session *s) {
+    bru_event event;
+    while (bru_session_next(s, &event, NULL) == BRU_OK) {
+        if (event.kind == BRU_EVENT_DONE) return event.result;
+        if (event.kind == BRU_EVENT_WAIT && event.wake_ns == UINT64_MAX) break;
+    }
+    return NULL;
+}
+
+#define CHECK_FINISH(s, text)                                                                      \
+    do {                                                                                           \
+        bru_result *r_ = finish(s);                                                                \
+        CHECK_STR(r_ ? bru_result_text(r_, BRU_TEXT_OUTPUT, NULL) : NULL, text);                   \
+        bru_result_free(r_);                                                                       \
+    } while (0)
+
+enum { CALLS = 100 };
+static const char gather[] = "import asyncio\n"
+                             "print('before')\n"
+                             "got = await asyncio.gather(*(f(i) for i in range(100)))\n"
+                             "print(got == [1000 + i for i in range(100)])\n";
+
+/* Replies to all calls of the snapshot, in another order than they were made. */
+static void reply_to_all(bru_session *s, const bru_snapshot *snapshot) {
+    for (unsigned i = 0; i < CALLS; i++) {
+        bru_snapshot_call c;
+        unsigned k = i * 37 % CALLS;
+        CHECK_EQ(bru_snapshot_get_call(snapshot, k, &c, NULL), BRU_OK);
+        CHECK_STR(c.name, "f");
+        CHECK_EQ(reply_number(s, c.id, 1000 + k), BRU_OK);
+    }
+}
+
+TEST(calls_that_wait_are_answered_in_another_session) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o), *other = NULL;
+    bru_snapshot_info info;
+    REQUIRE(start(s, gather));
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    bru_snapshot_get_info(snapshot, &info);
+    CHECK_EQ(info.call_count, CALLS);
+    CHECK_EQ(info.waiting, 1);
+    CHECK(info.left_ns > 0 && info.left_ns <= 30 * 1000000000ull);
+    CHECK_EQ(bru_session_resume(the_image(), &o, snapshot, &other, NULL), BRU_OK);
+    REQUIRE(other);
+    reply_to_all(other, snapshot);
+    CHECK_FINISH(other, "before\nTrue\n");
+    CHECK_RUN(other, "print(got[7])", "1007\n");
+    /* The first one waits on as if nothing had been. */
+    reply_to_all(s, snapshot);
+    CHECK_FINISH(s, "before\nTrue\n");
+    bru_snapshot_free(snapshot);
+    bru_session_free(other);
+    bru_session_free(s);
+}
+
+TEST(calls_that_wait_are_shown_again_after_a_restore) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o);
+    bru_event event;
+    REQUIRE(start(s, "x = await f(5)\nprint(x, await g())"));
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(bru_session_restore(s, snapshot, NULL), BRU_OK);
+        CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+        REQUIRE(event.kind == BRU_EVENT_CALL);
+        CHECK_STR(event.name, "f");
+        CHECK_EQ(reply_number(s, event.id, 70), BRU_OK);
+        CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+        REQUIRE(event.kind == BRU_EVENT_CALL);
+        CHECK_STR(event.name, "g");
+        CHECK_EQ(reply_number(s, event.id, 71), BRU_OK);
+        CHECK_FINISH(s, "70 71\n");
+    }
+    bru_snapshot_free(snapshot);
+    bru_session_free(s);
+}
+
+TEST(replies_that_wait_for_the_guest_go_along) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o), *twin = NULL;
+    bru_event event;
+    REQUIRE(bru_session_start(s, "print(await f())", 16, NULL, NULL) == BRU_OK);
+    CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    REQUIRE(event.kind == BRU_EVENT_CALL);
+    uint32_t id = event.id;
+    CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    CHECK_EQ(reply_number(s, id, 300), BRU_OK);
+    CHECK_EQ(bru_session_fork(s, &twin, NULL), BRU_OK);
+    REQUIRE(twin);
+    CHECK_FINISH(twin, "300\n");
+    CHECK_FINISH(s, "300\n");
+    bru_session_free(twin);
+    bru_session_free(s);
+}
+
+TEST(a_sleep_ends_after_a_restore_and_time_does_not_go_back) {
+    bru_session *s = session_with(NULL);
+    REQUIRE(start(s, "import asyncio, time\nt = time.monotonic()\nawait asyncio.sleep(0.05)\n"
+                     "print(time.monotonic() - t >= 0.05)"));
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    bru_session *other = resumed(snapshot);
+    REQUIRE(other);
+    CHECK_FINISH(other, "True\n");
+    CHECK_RUN(other, "print(time.monotonic() >= t)", "True\n");
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
+/* What cannot sleep, and a word of why. */
+static const struct {
+    const char *src, *why;
+} restless[] = {
+    { "import time; time.sleep(60)", "time.sleep" },
+    { "import asyncio; asyncio.run(asyncio.sleep(60))", "asyncio.run" },
+};
+
+TEST(what_is_not_at_rest_is_refused_with_the_reason) {
+    bru_snapshot *snapshot;
+    bru_session *twin;
+    bru_error err;
+    EACH(row, restless) {
+        bru_session *s = session_with(NULL);
+        REQUIRE(start(s, row->src));
+        CHECK_EQ(bru_session_snapshot(s, NULL, &snapshot, &err), BRU_ESTATE);
+        CHECK(snapshot == NULL && strstr(err.message, row->why));
+        CHECK_EQ(bru_session_fork(s, &twin, &err), BRU_ESTATE);
+        CHECK(twin == NULL);
+        bru_session_free(s);
+    }
+    bru_session *s = session_with(NULL);
+    bru_result_free(run(s, "import os; os._exit(0)"));
+    CHECK_EQ(bru_session_snapshot(s, NULL, &snapshot, &err), BRU_ESTATE);
+    CHECK(strstr(err.message, "ended"));
+    CHECK_EQ(bru_session_reset(s, 0, NULL), BRU_OK);
+    CHECK_EQ(bru_session_start(s, "1", 1, NULL, NULL), BRU_OK);
+    CHECK_EQ(bru_session_snapshot(s, NULL, &snapshot, &err), BRU_ESTATE);
+    CHECK(strstr(err.message, "not begun"));
+    bru_session_free(s);
+}
+
+TEST(twins_do_not_touch_each_other) {
+    bru_session *s = session_with(NULL), *twins[3] = { NULL };
+    CHECK_RUN(s, "x = list(range(5)); open('/data/f', 'w').write('of both')", "");
+    for (int i = 0; i < 3; i++) CHECK_EQ(bru_session_fork(s, &twins[i], NULL), BRU_OK);
+    REQUIRE(twins[0] && twins[1] && twins[2]);
+    CHECK_RUN(twins[0], "x.append('first'); open('/data/f', 'a').write(', first'); print(x)",
+              "[0, 1, 2, 3, 4, 'first']\n");
+    CHECK_RUN(s, "x.append('origin'); open('/data/f', 'a').write(', origin')", "");
+    static const char look[] = "print(x[5:], open('/data/f').read())";
+    CHECK_RUN(twins[0], look, "['first'] of both, first\n");
+    CHECK_RUN(twins[1], look, "[] of both\n");
+    CHECK_RUN(s, look, "['origin'] of both, origin\n");
+    bru_session_free(s);
+    CHECK_RUN(twins[2], look, "[] of both\n");
+    for (int i = 0; i < 3; i++) bru_session_free(twins[i]);
+}
+
+TEST(a_twin_and_a_woken_session_have_entropy_of_their_own) {
+    bru_session *s = session_with(NULL), *twin = NULL;
+    CHECK_RUN(s, "import random; random.seed(1)", "");
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    CHECK_EQ(bru_session_fork(s, &twin, NULL), BRU_OK);
+    bru_session *other = resumed(snapshot);
+    REQUIRE(twin && other);
+    static const char draw[] = "print(random.getrandbits(64))";
+    bru_result *r[] = { run(s, draw), run(twin, draw), run(other, draw) };
+    REQUIRE(r[0] && r[1] && r[2]);
+    const char *a = bru_result_text(r[0], BRU_TEXT_STDOUT, NULL);
+    const char *b = bru_result_text(r[1], BRU_TEXT_STDOUT, NULL);
+    const char *c = bru_result_text(r[2], BRU_TEXT_STDOUT, NULL);
+    CHECK(strcmp(a, b) != 0 && strcmp(b, c) != 0 && strcmp(a, c) != 0);
+    for (int i = 0; i < 3; i++) bru_result_free(r[i]);
+    bru_session_free(twin);
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
+TEST(the_environment_is_that_of_the_session_and_what_the_program_set) {
+    static const char *const before[] = { "A=1", "B=2" }, *const after[] = { "A=9", "C=3" };
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    o.env = before;
+    o.env_count = 2;
+    bru_session *s = session_with(&o), *other = NULL;
+    CHECK_RUN(s, "import os; os.environ['OWN'] = 'x'", "");
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    o.env = after;
+    CHECK_EQ(bru_session_resume(the_image(), &o, snapshot, &other, NULL), BRU_OK);
+    REQUIRE(other);
+    CHECK_RUN(other, "print([os.environ.get(k) for k in ('A', 'B', 'C', 'OWN')])",
+              "['9', None, '3', 'x']\n");
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
 TEST_MAIN
