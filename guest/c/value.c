@@ -43,7 +43,7 @@ enum {
     KEY_DEPTH_MAX = 16,    /* tuples and frozensets in a key: hash() recurses over them */
     KEY_NUMBER_MAX = 2048, /* bytes of a number in a key: int == Decimal is quadratic in them */
     UNGUARDED_KEYS = 256,  /* so few keys cannot collide expensively */
-    CACHED_KEYS = 32,
+    CACHED_KEYS = 32,      /* as many as reader.cached has bits */
     CACHED_KEY_LEN = 24,
     PATH_LEVELS = 8,       /* shown at each end of a long path */
     DATETIME_LEN = 11,
@@ -864,6 +864,7 @@ typedef struct reader {
     int depth, room;
     PyObject *class[CLASSES];
     PyObject *cache[CACHED_KEYS]; /* short keys, by their bytes: records repeat them */
+    uint32_t cached;              /* which of them are there */
     pending first[INLINE_DEPTH];
 } reader;
 
@@ -951,11 +952,14 @@ static PyObject *text_of(const uint8_t *p, size_t n, size_t at) {
 /* A text in the place of a dict's key. */
 static PyObject *key_of(reader *r, const uint8_t *p, size_t n, size_t at) {
     if (n == 0 || n > CACHED_KEY_LEN) return text_of(p, n, at);
-    PyObject **slot = &r->cache[(p[0] * 7u + p[n / 2] * 5u + p[n - 1] * 3u + n) % CACHED_KEYS];
-    PyObject *known = *slot;
+    unsigned slot = (unsigned)(p[0] * 7u + p[n / 2] * 5u + p[n - 1] * 3u + n) % CACHED_KEYS;
+    PyObject *known = r->cached >> slot & 1 ? r->cache[slot] : NULL;
     if (known && (size_t)PyUnicode_GET_LENGTH(known) == n && memcmp(PyUnicode_DATA(known), p, n) == 0) return Py_NewRef(known);
     PyObject *text = text_of(p, n, at);
-    if (text && PyUnicode_IS_ASCII(text)) Py_XSETREF(*slot, Py_NewRef(text));
+    if (!text || !PyUnicode_IS_ASCII(text)) return text;
+    r->cache[slot] = Py_NewRef(text);
+    r->cached |= 1u << slot;
+    Py_XDECREF(known);
     return text;
 }
 
@@ -1404,7 +1408,7 @@ PyObject *value_decode(const void *bytes, size_t len) {
     r.depth = 0;
     r.room = INLINE_DEPTH;
     memset(r.class, 0, sizeof r.class);
-    memset(r.cache, 0, sizeof r.cache);
+    r.cached = 0;
 
     PyObject *v = read_all(&r);
     if (v && r.pos != len) {
@@ -1418,6 +1422,7 @@ PyObject *value_decode(const void *bytes, size_t len) {
     }
     if (r.stack != r.first) PyMem_Free(r.stack);
     for (int c = 0; c < CLASSES; c++) Py_XDECREF(r.class[c]);
-    for (int k = 0; k < CACHED_KEYS; k++) Py_XDECREF(r.cache[k]);
+    for (int k = 0; k < CACHED_KEYS && r.cached >> k; k++)
+        if (r.cached >> k & 1) Py_DECREF(r.cache[k]);
     return v;
 }
