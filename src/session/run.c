@@ -257,32 +257,34 @@ static void end_trapped(bru_session *s, engine_trap trap) {
         detail(r, BRU_REASON_CRASHED, engine_trap_text(trap));
 }
 
-/* stdout, stderr and both in order; one copy if only one stream was used. */
+/* stdout, stderr and both in order, which are the sink's own bytes: a copy is only made of two
+ * streams apart. */
 static void collect_output(bru_session *s) {
     bru_result *r = s->run.result;
     sink_cursor cursor = { 0 };
     sink_piece piece;
     sink_counts counts;
-    size_t at[2] = { 0, 0 }, all = 0;
+    size_t at[2] = { 0, 0 };
     sink_get_counts(s->output, &counts);
-    if (counts.kept[0] + counts.kept[1] == 0) return;
-    char *both = mem_grow(NULL, counts.kept[0] + counts.kept[1] + 1);
-    char *one[2] = { NULL, NULL };
-    bool split = counts.kept[0] && counts.kept[1];
-    for (int i = 0; i < 2 && split; i++) one[i] = mem_grow(NULL, counts.kept[i] + 1);
-    if (!both || (split && (!one[0] || !one[1]))) {
-        mem_free(both), mem_free(one[0]), mem_free(one[1]);
+    const uint64_t *kept = counts.kept;
+    if (kept[0] + kept[1] == 0) return;
+    char *one[2] = { NULL, NULL }, *both = NULL;
+    bool split = kept[0] && kept[1], room = true;
+    for (int i = 0; i < 2 && split; i++) {
+        one[i] = mem_grow(NULL, kept[i] + 1);
+        room = room && one[i];
+    }
+    while (room && split && sink_next(s->output, &cursor, &piece)) {
+        memcpy(one[piece.stream] + at[piece.stream], piece.bytes, piece.len);
+        at[piece.stream] += piece.len;
+    }
+    if (room) both = sink_release(s->output);
+    if (!both) {
+        mem_free(one[0]), mem_free(one[1]);
         (void)!result_set(r, BRU_TEXT_DETAIL, "no memory to keep the output", 28);
         return;
     }
-    while (sink_next(s->output, &cursor, &piece)) {
-        memcpy(both + all, piece.bytes, piece.len);
-        if (split) memcpy(one[piece.stream] + at[piece.stream], piece.bytes, piece.len);
-        all += piece.len;
-        at[piece.stream] += piece.len;
-    }
-    both[all] = '\0';
-    result_give_output(r, both, all, one, at);
+    result_give_output(r, both, kept[0] + kept[1], one, (const size_t[]){ kept[0], kept[1] });
 }
 
 static void fill_usage(bru_session *s) {

@@ -151,6 +151,21 @@ bru_status sink_copy(const sink *s, unsigned stream, buf *out) {
     return st;
 }
 
+char *sink_release(sink *s) {
+    buf *b = &s->bytes;
+    size_t len = b->len;
+    if (len == b->cap || b->cap - len > KEEP_MEMORY) { /* no room for the NUL, or far too much */
+        uint8_t *fitted = mem_grow(b->data, len + 1);
+        if (!fitted) return NULL;
+        b->data = fitted;
+    }
+    char *bytes = (char *)b->data;
+    bytes[len] = '\0';
+    *b = (buf){ .ceiling = b->ceiling };
+    sink_take(s);
+    return bytes;
+}
+
 bool sink_pending(const sink *s) {
     return s->bytes.len > 0;
 }

@@ -336,6 +336,9 @@ bool sink_next(const sink *s, sink_cursor *cursor, sink_piece *out);
 bru_status sink_copy(const sink *s, unsigned stream, buf *out);
 /* Forgets what is kept, as taken: what a parked write waits for. Counts go on. */
 void sink_take(sink *s);
+/* The bytes of both streams themselves, NUL-terminated, the caller's to mem_free(): nothing is kept
+ * then. NULL without memory: all is as before. */
+char *sink_release(sink *s);
 bool sink_pending(const sink *s); /* whether anything is kept */
 void sink_get_counts(const sink *s, sink_counts *out);
 
