@@ -22,7 +22,9 @@ __all__ = ["Recipe", "default_image"]
 
 NO_LIMIT = 2**64 - 1
 
-# What a session that is to live on after a timeout may take to end its program, nanoseconds.
+# What a program that is stopped may take to end, nanoseconds, before it is cut off and its session with it: a
+# session should outlive an interrupt, and with on_timeout="interrupt" a timeout too.
+GRACE = 5_000_000
 GRACE_TO_LIVE = 20_000_000
 
 _CO_COROUTINE = 0x80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .drive import CPU_LIMIT, TIMEOUT, finish, settle
 from .errors import BrumateError
 from .limits import check_number
-from .recipe import GRACE_TO_LIVE, Recipe
+from .recipe import GRACE, GRACE_TO_LIVE, Recipe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Session:
             mounts,
             storage=_storage_of(vfs),
             storage_path=self._vfs_mount_path,
-            grace=GRACE_TO_LIVE if self._keeps else 0,
+            grace=GRACE_TO_LIVE if self._keeps else GRACE,
         )
         self._timeout_ms = recipe.limits.execution_timeout_ms
         if execution_timeout_ms is not None:
