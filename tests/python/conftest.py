@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import brumate
+
+hypothesis.settings.register_profile("here", database=None)  # leaves no folder behind
+hypothesis.settings.load_profile("here")
 
 Run = Callable[..., brumate.ExecuteResult]
 
