@@ -81,6 +81,15 @@ bru_status snapshot_check(const uint8_t *bytes, size_t len, snapshot_header *h, 
     return BRU_OK;
 }
 
+void snapshot_seal(uint8_t *bytes, size_t len) {
+    snapshot_header h;
+    memcpy(&h, bytes, sizeof h);
+    h.total = len;
+    content_sum(bytes, len, h.content_sum);
+    header_sum(&h, h.header_sum);
+    memcpy(bytes, &h, sizeof h);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 bru_status snapshot_begin(snapshot_writer *w, int level, bru_error *err) {
@@ -132,10 +141,8 @@ bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len, bru_e
 }
 
 void snapshot_finish(snapshot_writer *w) {
-    w->header.total = w->out.len;
-    content_sum(w->out.data, w->out.len, w->header.content_sum);
-    header_sum(&w->header, w->header.header_sum);
     memcpy(w->out.data, &w->header, sizeof w->header);
+    snapshot_seal(w->out.data, w->out.len);
 }
 
 void snapshot_writer_free(snapshot_writer *w) {

@@ -43,6 +43,9 @@ typedef struct snapshot_header {
 BRU_MUST_CHECK bru_status snapshot_check(const uint8_t *bytes, size_t len, snapshot_header *out,
                                          bru_error *err);
 
+/* Makes the sums of `len` bytes right, the header's length too; at least a header. */
+void snapshot_seal(uint8_t *bytes, size_t len);
+
 /* ---- Writing ------------------------------------------------------------------------------- */
 
 typedef struct snapshot_writer {
@@ -61,7 +64,7 @@ BRU_MUST_CHECK bru_status snapshot_part_begin(snapshot_writer *w, enum snapshot_
                                               uint64_t raw, bru_error *err);
 BRU_MUST_CHECK bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len,
                                        bru_error *err);
-/* Sums up; `w->out` then holds all of it. */
+/* Seals; `w->out` then holds all of it. */
 void snapshot_finish(snapshot_writer *w);
 void snapshot_writer_free(snapshot_writer *w); /* `out` too, unless it was taken (zeroed) */
 

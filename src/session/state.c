@@ -167,21 +167,23 @@ static bru_status load_input(bru_session *s, const state_view *v, bru_error *err
     return st;
 }
 
-static bru_status load_waiting(bru_session *s, const state_view *v, bru_error *err) {
+bru_status state_load_world(bru_session *s, const state_view *v, bru_error *err) {
     const state_head *h = &v->head;
-    bru_status st = calls_load(&s->calls, v->calls, h->call_count);
+    load_clock(s, h);
+    bru_status st = wasi_fds_load(s->wasi, v->fds, (size_t)h->fds_len, err);
+    if (st || !h->waiting) return st;
+    st = calls_load(&s->calls, v->calls, h->call_count);
     if (!st) st = buf_append(&s->calls.replies, v->replies, (size_t)h->replies_len);
     if (!st) st = load_output(s, v);
     if (st) return error_set(err, st, "no room for what the execution left");
-    st = load_input(s, v, err);
-    session_waited waited = { h->used, h->left, h->cpu_used, h->streams != 0 };
-    return st ? st : session_run_again(s, &waited, err);
+    return load_input(s, v, err);
 }
 
 bru_status state_load(bru_session *s, const state_view *v, bru_error *err) {
-    bru_status st = instance_globals_set(s->guest, v->globals, v->head.globals_len, err);
-    if (!st) st = wasi_fds_load(s->wasi, v->fds, (size_t)v->head.fds_len, err);
-    load_clock(s, &v->head);
-    if (!st && v->head.waiting) st = load_waiting(s, v, err);
+    const state_head *h = &v->head;
+    session_waited waited = { h->used, h->left, h->cpu_used, h->streams != 0 };
+    bru_status st = instance_globals_set(s->guest, v->globals, h->globals_len, err);
+    if (!st) st = state_load_world(s, v, err);
+    if (!st && h->waiting) st = session_run_again(s, &waited, err);
     return st;
 }

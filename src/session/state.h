@@ -43,5 +43,7 @@ BRU_MUST_CHECK bru_status state_parse(const uint8_t *bytes, size_t len, state_vi
 /* Puts it into a session that was just reset, whose memory and files are there already. On failure
  * the session is to be reset again. */
 BRU_MUST_CHECK bru_status state_load(bru_session *s, const state_view *state, bru_error *err);
+/* The part of it that needs no guest: clock, descriptors, calls, output and input. */
+BRU_MUST_CHECK bru_status state_load_world(bru_session *s, const state_view *state, bru_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* A memtree as data, for snapshots. A record a name, parents before children; all numbers are
  * little-endian:
  *
- *   magic  "BRUTREE1"
+ *   magic  "BRUTREE2"
  *   record u8 kind (VFS_DIR, VFS_REGULAR, VFS_LINK; 1: another name of a file; 0: the end)
  *          u16 length of the name, u32 number of the folder (0 is the root), the name
- *     then for a new node: u64 atime, mtime, ctime; it gets the next number, from 1, and
+ *     then for a new node: u64 ino, atime, mtime, ctime; it gets the next number, from 1, and
  *          VFS_REGULAR: u64 size, u32 blocks, and for each u32 place, its bytes up to the size
  *          VFS_LINK: u32 length, the target
  *     or for another name: u32 number of the file
@@ -14,8 +14,9 @@
 
 #include <string.h>
 
-#define SAVE_MAGIC "BRUTREE1"
+#define SAVE_MAGIC "BRUTREE2"
 #define KIND_END   0u
+#define INO_MAX    (1ull << 62)
 #define KIND_NAME  1u
 
 static bru_status put_number(buf *out, uint64_t v, unsigned bytes) {
@@ -48,7 +49,8 @@ static bru_status save_data(const memdata *d, buf *out) {
 }
 
 static bru_status save_node(const memnode *n, buf *out) {
-    bru_status st = put_number(out, n->atime, 8);
+    bru_status st = put_number(out, n->ino, 8);
+    if (!st) st = put_number(out, n->atime, 8);
     if (!st) st = put_number(out, n->mtime, 8);
     if (!st) st = put_number(out, n->ctime, 8);
     if (!st && n->kind == VFS_REGULAR) st = save_data(&n->file, out);
@@ -163,7 +165,9 @@ static vfs_err load_target(reader *r, memnode *n) {
 /* A new node and its name. A folder that is there already, fixed, is that folder; which folders
  * are fixed is the tree's matter, not the data's. */
 static vfs_err load_node(reader *r, vfs_kind kind, memnode *dir, const char *name, size_t len) {
-    uint64_t atime = take_number(r, 8), mtime = take_number(r, 8), ctime = take_number(r, 8);
+    uint64_t ino = take_number(r, 8), atime = take_number(r, 8), mtime = take_number(r, 8);
+    uint64_t ctime = take_number(r, 8);
+    if (ino >= INO_MAX) return VFS_EINVAL;
     mementry *there = dir_find(r->tree, &dir->dir, name, len, NULL);
     vfs_err e = VFS_OK;
     memnode *n = there ? there->node : NULL;
@@ -181,6 +185,8 @@ static vfs_err load_node(reader *r, vfs_kind kind, memnode *dir, const char *nam
         e = tree_name(r->tree, dir, name, len, n);
         if (e) return e;
     }
+    n->ino = ino; /* programs that watch a file for being another one know it by that */
+    if (ino >= r->tree->next_ino) r->tree->next_ino = ino + 1;
     n->atime = atime;
     n->mtime = mtime;
     n->ctime = ctime;

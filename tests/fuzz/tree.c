@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     /* The magic may be left out: it would only be in the way. */
     uint8_t *bytes = malloc(size + 8);
     MUST(bytes != NULL);
-    memcpy(bytes, "BRUTREE1", 8);
+    memcpy(bytes, "BRUTREE2", 8);
     if (size) memcpy(bytes + 8, data, size);
     bru_status st = memtree_load(tree, bytes, size + 8, &err);
     MUST(st == BRU_OK || st == BRU_EFORMAT || st == BRU_ELIMIT);
