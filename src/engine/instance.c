@@ -187,7 +187,7 @@ bru_status instance_reset(instance *i, bru_error *err) {
 /* ---- Keeping what is not used at present ----------------------------------------------------- */
 
 /* Written pages that each kept instance holds on to; a line of Python writes some 60. */
-#define POOL_PAGES 64u
+#define POOL_PAGES 68u
 
 bru_status instance_take(instance_pool *pool, guest_link *l, mem_image *im, const void *globals,
                          size_t globals_len, const instance_options *opt, instance **out,

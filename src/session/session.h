@@ -6,7 +6,7 @@
  *   doors.c     the imports of module "brumate": how the guest's agent talks to its session
  *   result.c    what an execution leaves behind
  *   boot.c      a guest that is started to become an image
- *   sandbox.c   sessions kept warm for one run each
+ *   sandbox.c   sessions for one run each
  *   storage.c   files in memory that sessions share and that outlive them
  *   files.c     files from the embedder's side, of sessions and storages
  *
