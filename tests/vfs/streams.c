@@ -86,6 +86,28 @@ TEST(beyond_the_limit_output_is_cut_or_the_guest_ends) {
     }
 }
 
+TEST(what_was_kept_can_be_taken_over_without_a_copy) {
+    static const size_t lengths[] = { 0, 1, 255, 256, 300000 };
+    sink_options o = { .limit = 300000 };
+    sink *s = NULL;
+    size_t n;
+    REQUIRE(!sink_new(&o, &s, NULL));
+    EACH(len, lengths) {
+        char *text = calloc(*len + 1, 1);
+        memset(text, 'x', *len);
+        CHECK_EQ(sink_write(s, SINK_OUT, text, *len, &n), VFS_OK);
+        char *taken = sink_release(s);
+        CHECK_STR(taken, text);
+        CHECK_STR(transcript(s), "");
+        mem_free(taken);
+        free(text);
+        sink_clear(s);
+    }
+    CHECK_EQ(say(s, SINK_ERR, "again", &n), VFS_OK);
+    CHECK_STR(transcript(s), "e:again ");
+    sink_free(s);
+}
+
 TEST(a_streamed_write_waits_until_it_is_taken) {
     sink *s = NULL;
     size_t n;
