@@ -294,9 +294,12 @@ def _read_note(note: str) -> Iterable[tuple[str, str | None]]:
 
 def _explained(message: str, packages: tuple[Package, ...]) -> str:
     """The message of a failed import; if a module was missing, with what the packages ask for."""
+    message = message.replace("the guest did not boot: importing modules: ", "an import failed: ")
     missing = re.search(r"No module named \\?'([\w.]+)\\?'", message)
     if not missing:
         return message
+    if missing[1].partition(".")[0] in _standard_library():
+        return f"{message}; the Python of a sandbox goes without this part of the standard library"
     from .packages import canonical
 
     have = {canonical(package.name or "") for package in packages}
