@@ -82,8 +82,8 @@ $(B)/core.bru: $(B)/.guest $(B)/brumate
 
 python: $(B)/core.bru  ## lay the Python package out in build/python, to be used by PYTHONPATH
 	@rm -rf $(B)/python && mkdir -p $(B)/python/brumate
-	@ln -s $(abspath python/brumate)/* $(abspath $(B)/host/python)/_native*.so $(abspath $(B)/core.so) \
-	    $(abspath $(B)/core.bru) $(B)/python/brumate
+	@ln -s $(abspath python/brumate)/* $(abspath $(B)/core.so) $(abspath $(B)/core.bru) $(B)/python/brumate
+	@ln $(B)/host/python/_native*.so $(B)/python/brumate
 
 wheel: setup  ## build a wheel of the Python package into build/wheel, for the python3 that is found first
 	@$(PYTHON) -m pip wheel -q --no-deps -w $(B)/wheel .
