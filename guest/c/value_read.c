@@ -5,7 +5,7 @@
 
 enum {
     KEY_NUMBER_MAX = 2048, /* bytes of a number in a key: int == Decimal is quadratic in them */
-    UNGUARDED_KEYS = 256,  /* so few keys cannot collide expensively */
+    UNGUARDED_KEYS = 64,   /* so few keys cannot collide expensively */
     CACHED_KEYS = 32,      /* as many as reader.cached has bits */
     CACHED_KEY_LEN = 24
 };
