@@ -278,6 +278,7 @@ class _LoopRun:
         self.working = False
         if self.over:
             return
+        kind = GO  # until the event is known
         try:
             event = self.core.take()
             kind = event[0]
