@@ -15,10 +15,7 @@ enum { SMALL = 2048 };
 
 static PyObject *call_error;
 
-/* Bound before user code runs; see calls.py. */
-static struct {
-    PyObject *expect, *forget, *deliver, *error;
-} agent;
+static functions_agent agent;
 
 static struct {
     PyObject *told; /* a list of (name, description, schema) */
@@ -216,12 +213,30 @@ static PyObject *answer(bool ok, const char *bytes, size_t len) {
     return NULL;
 }
 
+/* The arguments cannot cross: says which one, in the place of the codec's path. */
+static void blame_argument(call *c) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError)) return;
+    PyObject *exc = PyErr_GetRaisedException();
+    PyObject *text = PyObject_Str(exc);
+    PyObject *better = text ? PyObject_CallFunctionObjArgs(agent.blame, c->name, text, NULL) : NULL;
+    if (better)
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), better);
+    else if (!module_is_stop())
+        PyErr_SetRaisedException(Py_NewRef(exc));
+    Py_XDECREF(better);
+    Py_XDECREF(text);
+    Py_DECREF(exc);
+}
+
 /* Posts the call: how many bytes of replies there are at once, or -1 with an exception. */
 static int post_call(call *c) {
     Py_ssize_t name_len;
     const char *name = PyUnicode_AsUTF8AndSize(c->name, &name_len);
     PyObject *payload = name ? value_encode(c->args, PAYLOAD_MAX) : NULL;
-    if (!payload) return -1;
+    if (!payload) {
+        blame_argument(c);
+        return -1;
+    }
     char small[SMALL];
     uint32_t head[2] = { c->id = ++known.last_id, (uint32_t)name_len };
     size_t size = (size_t)PyBytes_GET_SIZE(payload);
@@ -354,7 +369,7 @@ static PySendResult call_begin(call *c, PyObject **result) {
     c->waiting = id ? PyObject_CallOneArg(agent.expect, id) : NULL;
     Py_XDECREF(id);
     if (!c->waiting) {
-        call_forget(c);
+        module_post(AGENT_POST_DROP, &c->id, sizeof c->id);
         return call_end(c, NULL, result);
     }
     return call_wait(c, Py_None, result);
@@ -644,20 +659,19 @@ void functions_restore(PyObject *globals) {
 
 static PyObject *functions_told(PyObject *self, PyObject *args) {
     (void)self, (void)args;
-    if (!known.told) return PyList_New(0);
-    return PyList_GetSlice(known.told, 0, PyList_GET_SIZE(known.told));
+    PyObject *rows = known.told ? Py_NewRef(known.told) : PyList_New(0);
+    PyObject *list = rows ? PyObject_CallOneArg(agent.describe, rows) : NULL;
+    Py_XDECREF(rows);
+    return list;
 }
 
-void functions_bind(PyObject *expect, PyObject *forget, PyObject *deliver, PyObject *error) {
-    agent.expect = expect;
-    agent.forget = forget;
-    agent.deliver = deliver;
-    agent.error = error;
+void functions_bind(const functions_agent *bound) {
+    agent = *bound;
 }
 
 int functions_init(PyObject *module) {
     static PyMethodDef told = { "functions", functions_told, METH_NOARGS,
-                                "the host functions: (name, description, schema) each" };
+                                "a list of dicts that describe the host functions" };
     if (PyType_Ready(&function_type) < 0 || PyType_Ready(&namespace_type) < 0 ||
         PyType_Ready(&call_type) < 0)
         return -1;

@@ -8,8 +8,12 @@
 /* Adds CallError and functions() to the module `_brumate`. -1 with an exception. */
 int functions_init(PyObject *module);
 
-/* What the agent's calls.py does for calls that are not answered at once; see there. Keeps them. */
-void functions_bind(PyObject *expect, PyObject *forget, PyObject *deliver, PyObject *error);
+/* What the agent's calls.py does; see there. Borrowed for good. */
+typedef struct functions_agent {
+    PyObject *expect, *forget, *deliver, *error, *blame, *describe;
+} functions_agent;
+
+void functions_bind(const functions_agent *bound);
 
 /* Makes the host functions known that agent_exec announces, in place of earlier ones, and puts them
  * into `globals`; names that guest code has bound stay as they are. -1 with an exception. */

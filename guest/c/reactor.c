@@ -427,7 +427,8 @@ EXPORT("bru_step") uint32_t bru_step(uint32_t op, char *bytes, uint32_t len) {
 /* --- boot --- */
 
 static int bind_agent(PyObject *module) {
-    PyObject *expect, *forget, *answer, *error, *to_json;
+    functions_agent calls;
+    PyObject *to_json;
     const struct {
         PyObject **slot;
         const char *name;
@@ -435,15 +436,15 @@ static int bind_agent(PyObject *module) {
         { &agent.begin, "begin" },   { &agent.start, "start" },       { &agent.finish, "finish" },
         { &agent.struck, "struck" }, { &agent.deliver, "deliver" },   { &agent.cancel, "cancel" },
         { &agent.check, "check" },   { &agent.complete, "complete" }, { &agent.wake, "wake" },
-        { &agent.clear, "clear" },   { &guest.lines, "lines" },       { &expect, "expect" },
-        { &forget, "forget" },       { &answer, "answer" },           { &error, "error" },
-        { &to_json, "to_json" },
+        { &agent.clear, "clear" },   { &guest.lines, "lines" },       { &to_json, "to_json" },
+        { &calls.expect, "expect" }, { &calls.forget, "forget" },     { &calls.deliver, "answer" },
+        { &calls.error, "error" },   { &calls.blame, "blame" },       { &calls.describe, "describe" },
     };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++) {
         *entry[i].slot = PyObject_GetAttrString(module, entry[i].name);
         if (!*entry[i].slot) return -1;
     }
-    functions_bind(expect, forget, answer, error);
+    functions_bind(&calls);
     capture_bind(to_json);
     return 0;
 }

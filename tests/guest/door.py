@@ -135,7 +135,7 @@ def _module():
     module.TimeLimit, module.Interrupt = TimeLimit, Interrupt
     module.post, module.wait, module.result = _post, _wait, _result
     module.CallError = CallError
-    module.functions = lambda: list(door.functions)
+    module.functions = lambda: agent.describe(door.functions)
     module.capture = lambda: door.captured and door.captured()
     module.show = _show
     module.struck = _struck

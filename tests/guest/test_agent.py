@@ -321,6 +321,17 @@ class Calls(AgentTest):
                 exc = door.agent.error(text)
                 self.assertEqual((type(exc), exc.args), (kind, args))
 
+    def test_an_argument_that_cannot_cross_is_named(self):
+        table = [
+            ("value[0][1]['rows'][3]: a 'set'", "f(): argument 2['rows'][3]: a 'set'"),
+            ("value[1]['key'].x: no", "f(): argument 'key'.x: no"),
+            ("value: larger than 5 bytes", "f(): the arguments: larger than 5 bytes"),
+            ("else", "f(): else"),
+        ]
+        for text, better in table:
+            with self.subTest(text):
+                self.assertEqual(door.agent.blame("f", text), better)
+
     def test_a_call_given_up_is_dropped(self):
         ran(CALLER + "try:\n    async with asyncio.timeout(0.01): await call('f', b'')\n"
             "except TimeoutError: pass")
@@ -454,11 +465,12 @@ class Packages(AgentTest):
         self.assertIn("max_artifact_bytes", got.text)
 
     def test_callbacks_are_listed_with_their_schemas_parsed(self):
-        door.door.functions = [("f", "does f", ""), ("g", "", '{"type": "object"}')]
+        door.door.functions = [("f", "does f", ""), ("g", "", '{"type": "object"}'), ("h", "", "{")]
         ran("import _callbacks\nr = _callbacks.list()")
         self.assertEqual(door.names["r"], [
             {"name": "f", "description": "does f"},
-            {"name": "g", "description": "", "schema": {"type": "object"}}])
+            {"name": "g", "description": "", "schema": {"type": "object"}},
+            {"name": "h", "description": "", "schema": "{"}])
 
     def test_both_can_be_imported_again(self):
         ran("import sys\nfor n in 'brumate', '_callbacks': del sys.modules[n]")

@@ -45,4 +45,6 @@ expect = calls.expect
 forget = calls.forget
 answer = calls.deliver
 error = calls.error
+blame = calls.blame
+describe = calls.describe
 to_json = capture.to_json

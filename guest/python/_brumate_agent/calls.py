@@ -3,6 +3,8 @@ into, is the reactor's (guest/c/functions.c)."""
 
 import asyncio
 import builtins
+import json
+import re
 import struct
 
 from _brumate import CallError, post
@@ -11,6 +13,9 @@ POST_DROP = 5
 
 _REPLY = struct.Struct("<IIII")
 _ID = struct.Struct("<I")
+_decode_json = json.JSONDecoder().decode
+# The codec's path in [[positional...], {name: keyword...}].
+_path = re.compile(r"value(?:\[0\]\[(\d+)\]|\[1\]\[('[^']*')\])?").match
 _get_running_loop = asyncio.get_running_loop
 
 # Raised by an error's text alone, and no harm to whoever has them raised by a host: others end
@@ -48,6 +53,31 @@ def error(text):
     if kind is None:
         return CallError(text)
     return kind(message) if message else kind()
+
+
+def blame(name, text):
+    """What the codec says of arguments that cannot cross, with the argument's name."""
+    found = _path(text)
+    if found is None:
+        return f"{name}(): {text}"
+    index, keyword = found.groups()
+    which = (f"argument {int(index) + 1}" if index else
+             f"argument {keyword}" if keyword else "the arguments")
+    return f"{name}(): {which}{text[found.end():]}"
+
+
+def describe(functions):
+    """A dict of each host function: "name", "description" and, if the host gave one, "schema"."""
+    found = []
+    for name, description, schema in functions:
+        entry = {"name": name, "description": description}
+        if schema:
+            try:
+                entry["schema"] = _decode_json(schema)
+            except ValueError:
+                entry["schema"] = schema
+        found.append(entry)
+    return found
 
 
 def parse(data):
