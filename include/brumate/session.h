@@ -86,7 +86,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_new(bru_image *image,
                                                   const bru_session_options *options,
                                                   bru_session **out, bru_error *err);
 
-/* Ends and frees it, in any state but inside another call. NULL is allowed. */
+/* Ends and frees it, in any state but inside another call. NULL is allowed. Its memory is wiped, and
+ * up to eight such pieces of at most 0.3 MB stay with the image, for sessions to come. */
 BRU_API void bru_session_free(bru_session *session);
 
 enum bru_exec_flag {
@@ -215,7 +216,8 @@ BRU_API uint64_t bru_session_private_bytes(bru_session *session);
 
 enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ };
 
-/* A fresh Python from the image: some 40 us. Limits, mounts and environment stay.
+/* A fresh Python from the image: some 35 us, as freeing the session and making another. Limits,
+ * mounts and environment stay.
  * BRU_EBUSY  inside bru_session_next() on another thread. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_reset(bru_session *session, unsigned flags,
                                                     bru_error *err);
