@@ -436,6 +436,7 @@ static bool answer_input(session_object *self, PyObject *given) {
 static bool ask_input(session_object *self, unsigned long ticket, bool *lost) {
     if (!self->run.input) return answer_input(self, Py_None);
     PyObject *fn = Py_NewRef(self->run.input);
+    self->run.pending = false; /* who takes the run over from a function that is stuck goes on */
     host_begin(self, 0, false);
     PyObject *given = PyObject_CallNoArgs(fn);
     Py_DECREF(fn);
