@@ -16,6 +16,11 @@ from typing import IO
 
 from .errors import PackageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gzip import GzipFile
+    from tarfile import TarFile
+
 __all__ = ["Budget", "Package", "check_together", "read_packages"]
 
 MIB = 1 << 20
@@ -265,12 +270,9 @@ def read_tarball(path: str, budget: Budget) -> Package:
     return _arranged(tree, path, stem)
 
 
-def _read_members(tar: "object", tree: Tree) -> None:
-    import tarfile
-
-    assert isinstance(tar, tarfile.TarFile)
+def _read_members(tar: TarFile, tree: Tree) -> None:
     while (member := tar.next()) is not None:
-        tar.members = []  # type: ignore[misc]  # it would keep all of them
+        tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
         path = tree.check_path(member.name)
         if member.isdir():
             continue
@@ -290,7 +292,7 @@ def _read_members(tar: "object", tree: Tree) -> None:
 class _Counted:
     """A stream that counts what is read from it, headers included, against the budget."""
 
-    def __init__(self, stream: IO[bytes], tree: Tree, packed: int) -> None:
+    def __init__(self, stream: GzipFile, tree: Tree, packed: int) -> None:
         self.stream = stream
         self.tree = tree
         self.packed = packed
