@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from keyword import iskeyword
 
 from . import _native
+from .errors import InitializationError
 from .limits import ResourceLimits
 from .network import NetConfig
 from .registry import normalise
@@ -93,6 +95,8 @@ def limits_of(limits: ResourceLimits | None) -> ResourceLimits:
 def _environment(env: Mapping[str, str] | None) -> tuple[bytes, ...]:
     if env is None:
         return ()
+    if not hasattr(env, "items"):
+        raise TypeError(f"env must be a dict, not {type(env).__name__}")
     pairs = []
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -133,9 +137,21 @@ def _capture(name: object) -> str | None:
         return None
     if not isinstance(name, str):
         raise TypeError(f"result_variable must be a string or None, not {type(name).__name__}")
-    if not name.isidentifier():
+    if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"result_variable {name!r} is not a name that Python code can use")
     return name
+
+
+def streams_of(stdin: Any, on_stdout: Any, on_stderr: Any) -> tuple[Any, Any, Any]:
+    """Standard input and listeners that hold for all runs."""
+    if stdin is not None and not isinstance(stdin, (str, bytes)) and not callable(stdin):
+        raise TypeError(
+            f"stdin must be str, bytes, a function or None, not {type(stdin).__name__}"
+        )
+    for name, listener in (("on_stdout", on_stdout), ("on_stderr", on_stderr)):
+        if listener is not None and not callable(listener):
+            raise TypeError(f"{name} must be a function, not {type(listener).__name__}")
+    return stdin, on_stdout, on_stderr
 
 
 class Recipe:
@@ -191,4 +207,7 @@ class Recipe:
         )
 
     def make(self) -> _native.Session:
-        return _native.Session(self.image, *self.args)
+        try:
+            return _native.Session(self.image, *self.args)
+        except ValueError as e:  # arguments were checked: Python cannot start within these limits
+            raise InitializationError(str(e)) from None

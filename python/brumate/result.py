@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
+
 from ._native import ExecuteResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Artifact", "ExecuteResult"]
 
@@ -39,3 +45,47 @@ class Artifact:
 
     def __repr__(self) -> str:
         return f"Artifact({self.mime_type!r}, {len(self.data)} bytes)"
+
+
+_FIELDS = [
+    name
+    for name, value in vars(ExecuteResult).items()
+    if type(value).__name__ == "getset_descriptor"
+]
+
+
+class _Copy:
+    """A result that came by pickle: the same fields, and an ExecuteResult to isinstance()."""
+
+    __slots__ = ("__weakref__", "_fields")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        object.__setattr__(self, "_fields", fields)
+
+    @property
+    def __class__(self) -> Any:
+        return ExecuteResult
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FIELDS:
+            return self._fields[name]
+        raise AttributeError(f"'ExecuteResult' object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a result cannot be changed")
+
+    def __str__(self) -> str:
+        return str(self.stdout)
+
+    def __repr__(self) -> str:
+        return f"<ExecuteResult exit_code={self.exit_code} stdout={self.stdout[:60]!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Copy, (self._fields,)
+
+
+def _reduce(result: ExecuteResult) -> tuple[Any, ...]:
+    return _Copy, ({name: getattr(result, name) for name in _FIELDS},)
+
+
+copyreg.pickle(ExecuteResult, _reduce)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .drive import finish, settle
-from .recipe import Recipe
+from .recipe import Recipe, streams_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Sandbox:
         self._recipe = Recipe(
             image, resource_limits, network, callbacks, result_variable, env, mounts
         )
-        self._streams = (stdin, on_stdout, on_stderr)
+        self._streams = streams_of(stdin, on_stdout, on_stderr)
         self._idle: list[Core] = []
         self._closed = False
         self._give_back(self._take())  # a recipe that cannot be made is told now

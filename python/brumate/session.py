@@ -5,7 +5,7 @@ from __future__ import annotations
 from .drive import CPU_LIMIT, TIMEOUT, finish, settle
 from .errors import BrumateError
 from .limits import check_number
-from .recipe import GRACE, GRACE_TO_LIVE, Recipe
+from .recipe import GRACE, GRACE_TO_LIVE, Recipe, streams_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Session:
         self._timeout_ms = recipe.limits.execution_timeout_ms
         if execution_timeout_ms is not None:
             self.execution_timeout_ms = execution_timeout_ms
-        self._streams = (stdin, on_stdout, on_stderr)
+        self._streams = streams_of(stdin, on_stdout, on_stderr)
         self._count = 0
         self._ended: str | None = None
         self._core = recipe.make()
