@@ -45,7 +45,7 @@ static bool is_name(const char *name, size_t len) {
 void capture_begin(PyObject *globals, PyObject *what, const char *name, size_t len) {
     Py_CLEAR(capture.value);
     Py_CLEAR(capture.error);
-    capture.wanted = len > 0;
+    capture.wanted = what && len > 0; /* without code there is an exception under way: keep it */
     if (!capture.wanted) return;
     if (!is_name(name, len)) {
         PyObject *str = PyUnicode_DecodeUTF8(name, (Py_ssize_t)len, "replace");
