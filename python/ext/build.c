@@ -72,8 +72,10 @@ static PyObject *build_image(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     bru_error err = { 0 };
     bru_status st;
-    Py_BEGIN_ALLOW_THREADS st = bru_image_build(&b.options, PyBytes_AS_STRING(b.path), &err);
-    Py_END_ALLOW_THREADS build_clear(&b);
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_image_build(&b.options, PyBytes_AS_STRING(b.path), &err);
+    Py_END_ALLOW_THREADS
+    build_clear(&b);
     if (st) return native_raise(&err);
     Py_RETURN_NONE;
 }
@@ -91,8 +93,10 @@ static PyObject *open_image(PyObject *module, PyObject *args) {
         return NULL;
     options.guest_of = ((image_object *)base)->image;
     options.flags = trusted ? BRU_IMAGE_TRUSTED : 0;
-    Py_BEGIN_ALLOW_THREADS st = bru_image_open(PyBytes_AS_STRING(path), &options, &image, &err);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_image_open(PyBytes_AS_STRING(path), &options, &image, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
     if (st) return native_raise(&err);
     image_object *self = (image_object *)image_type->tp_alloc(image_type, 0);
     if (self)

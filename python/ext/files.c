@@ -121,10 +121,11 @@ static PyObject *file_write(PyObject *self, PyObject *args) {
         Py_XDECREF(bytes);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS st =
-        t.calls->write(t.handle, PyBytes_AS_STRING(bytes), offset, data.buf, (size_t)data.len,
-                       replace ? BRU_FILE_REPLACE : 0, &err);
-    Py_END_ALLOW_THREADS target_end(&t);
+    Py_BEGIN_ALLOW_THREADS
+    st = t.calls->write(t.handle, PyBytes_AS_STRING(bytes), offset, data.buf, (size_t)data.len,
+                        replace ? BRU_FILE_REPLACE : 0, &err);
+    Py_END_ALLOW_THREADS
+    target_end(&t);
     PyBuffer_Release(&data);
     if (st) raise_file(&err, PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
@@ -147,9 +148,11 @@ static PyObject *file_read(PyObject *self, PyObject *args) {
         Py_XDECREF(data);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS st = t.calls->read(t.handle, PyBytes_AS_STRING(bytes), offset,
-                                              PyBytes_AS_STRING(data), (size_t)len, &got, &err);
-    Py_END_ALLOW_THREADS target_end(&t);
+    Py_BEGIN_ALLOW_THREADS
+    st = t.calls->read(t.handle, PyBytes_AS_STRING(bytes), offset, PyBytes_AS_STRING(data),
+                       (size_t)len, &got, &err);
+    Py_END_ALLOW_THREADS
+    target_end(&t);
     if (st) {
         raise_file(&err, PyBytes_AS_STRING(bytes));
         Py_CLEAR(data);
@@ -207,9 +210,11 @@ static PyObject *change(PyObject *self, PyObject *path, bool remove) {
         Py_XDECREF(bytes);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS st =
+    Py_BEGIN_ALLOW_THREADS
+    st =
         (remove ? t.calls->remove : t.calls->make_folder)(t.handle, PyBytes_AS_STRING(bytes), &err);
-    Py_END_ALLOW_THREADS target_end(&t);
+    Py_END_ALLOW_THREADS
+    target_end(&t);
     if (st) raise_file(&err, PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
     return st ? NULL : Py_NewRef(Py_None);

@@ -21,8 +21,10 @@ static PyObject *image_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const char *at = path_bytes ? PyBytes_AS_STRING(path_bytes) : NULL;
     bru_error err = { 0 };
     bru_status st;
-    Py_BEGIN_ALLOW_THREADS st = bru_image_open(at, &options, &self->image, &err);
-    Py_END_ALLOW_THREADS if (st) {
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_image_open(at, &options, &self->image, &err);
+    Py_END_ALLOW_THREADS
+    if (st) {
         native_raise(&err);
         Py_CLEAR(self);
     }

@@ -74,11 +74,13 @@ void run_abandon(session_object *self) {
     PyErr_Fetch(&type, &value, &trace);
     run->phase = RUN_GUEST;
     run->ticket++;
-    Py_BEGIN_ALLOW_THREADS bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
+    Py_BEGIN_ALLOW_THREADS
+    bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
     if (run->pending) goes_on = refuse(self);
     while (goes_on && bru_session_next(self->session, &run->event, NULL) == BRU_OK)
         goes_on = refuse(self);
-    Py_END_ALLOW_THREADS run_clear(self);
+    Py_END_ALLOW_THREADS
+    run_clear(self);
     PyErr_Restore(type, value, trace);
 }
 
@@ -101,8 +103,10 @@ bool run_next(session_object *self) {
     }
     run->wake_seen = atomic_load(&self->wake);
     run->phase = RUN_GUEST;
-    Py_BEGIN_ALLOW_THREADS st = bru_session_next(self->session, &run->event, &err);
-    Py_END_ALLOW_THREADS run->phase = RUN_OURS;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_session_next(self->session, &run->event, &err);
+    Py_END_ALLOW_THREADS
+    run->phase = RUN_OURS;
     signals_end(hook);
     run->pending = st == BRU_OK;
     if (st) {
@@ -120,8 +124,10 @@ static bool run_sleep(session_object *self) {
     bool fine = !hook || PyErr_CheckSignals() == 0;
     if (fine) {
         run->phase = RUN_GUEST;
-        Py_BEGIN_ALLOW_THREADS native_sleep(&self->wake, run->wake_seen, run->event.wake_ns);
-        Py_END_ALLOW_THREADS run->phase = RUN_OURS;
+        Py_BEGIN_ALLOW_THREADS
+        native_sleep(&self->wake, run->wake_seen, run->event.wake_ns);
+        Py_END_ALLOW_THREADS
+        run->phase = RUN_OURS;
     }
     signals_end(hook);
     return fine && (!hook || PyErr_CheckSignals() == 0);

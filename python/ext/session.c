@@ -99,8 +99,10 @@ static int take_functions(recipe *r, PyObject *functions, PyObject *by_name) {
 static bru_status open_session(session_object *self, image_object *image, const recipe *r,
                                bru_error *err) {
     bru_status st;
-    Py_BEGIN_ALLOW_THREADS st = bru_session_new(image->image, &r->options, &self->session, err);
-    Py_END_ALLOW_THREADS return st;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_session_new(image->image, &r->options, &self->session, err);
+    Py_END_ALLOW_THREADS
+    return st;
 }
 
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -189,8 +191,10 @@ static PyObject *session_close(session_object *self, PyObject *unused) {
     bru_session *session = session_idle(self);
     if (!session) return NULL;
     self->session = NULL;
-    Py_BEGIN_ALLOW_THREADS bru_session_free(session);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    bru_session_free(session);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyObject *session_reset_(session_object *self, PyObject *files) {
@@ -200,8 +204,10 @@ static PyObject *session_reset_(session_object *self, PyObject *files) {
     bru_status st;
     if (!session || forget < 0) return NULL;
     self->run.in_call = true;
-    Py_BEGIN_ALLOW_THREADS st = bru_session_reset(session, forget ? BRU_RESET_FILES : 0, &err);
-    Py_END_ALLOW_THREADS self->run.in_call = false;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_session_reset(session, forget ? BRU_RESET_FILES : 0, &err);
+    Py_END_ALLOW_THREADS
+    self->run.in_call = false;
     if (st) return native_raise(&err);
     Py_RETURN_NONE;
 }
@@ -260,8 +266,10 @@ static PyObject *session_clear_state(session_object *self, PyObject *unused) {
     bru_status st;
     if (!session) return NULL;
     self->run.in_call = true;
-    Py_BEGIN_ALLOW_THREADS st = bru_session_clear(session, &err);
-    Py_END_ALLOW_THREADS self->run.in_call = false;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_session_clear(session, &err);
+    Py_END_ALLOW_THREADS
+    self->run.in_call = false;
     if (st) return native_raise(&err);
     Py_RETURN_NONE;
 }

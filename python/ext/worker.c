@@ -198,10 +198,12 @@ static PyObject *job_stop(session_object *self, PyObject *unused) {
     if (self->forks != native_forks) Py_RETURN_NONE;
     if (self->run.phase == RUN_GUEST && self->notifier) {
         uint64_t until = native_clock() + (uint64_t)STOP_SECONDS * 1000000000u;
-        Py_BEGIN_ALLOW_THREADS bru_session_interrupt(self->session, BRU_INTERRUPT_HARD);
+        Py_BEGIN_ALLOW_THREADS
+        bru_session_interrupt(self->session, BRU_INTERRUPT_HARD);
         while (!atomic_load(&self->job_done) && native_clock() < until)
             native_sleep(&self->job_done, 0, until);
-        Py_END_ALLOW_THREADS if (!atomic_load(&self->job_done)) Py_RETURN_NONE;
+        Py_END_ALLOW_THREADS
+        if (!atomic_load(&self->job_done)) Py_RETURN_NONE;
         if (self->notifier && unlist(self)) {
             job_take_back(self);
             Py_DECREF(self);
@@ -308,7 +310,8 @@ static PyObject *workers_stop(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
     struct timespec until;
-    Py_BEGIN_ALLOW_THREADS clock_gettime(CLOCK_MONOTONIC, &until);
+    Py_BEGIN_ALLOW_THREADS
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += STOP_SECONDS;
     pthread_mutex_lock(&lock);
     stopping = true;
@@ -320,7 +323,8 @@ static PyObject *workers_stop(PyObject *module, PyObject *unused) {
     while (threads > 0 && pthread_cond_timedwait(&work, &lock, &until) == 0) {
     }
     pthread_mutex_unlock(&lock);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef stop_method = { "stop_workers", workers_stop, METH_NOARGS,
