@@ -42,6 +42,7 @@ _collect = gc.collect
 _environ = os.environ
 _encoded = environ()
 _randoms = []
+_Random = random.Random
 _urandom = os.urandom
 
 
@@ -93,7 +94,10 @@ def rehearsed():
         tempfile._name_sequence = tempfile.tempdir = None
     loops.renew()
     loops._abandoned.clear()
-    _randoms.extend(one for one in gc.get_objects() if type(one) is random.Random)
+    # Subclasses too, that packages imported at the boot made instances of; by type, since __class__
+    # may be a property that does anything.
+    _randoms.extend(one for one in gc.get_objects() if issubclass(type(one), _Random)
+                    and not issubclass(type(one), random.SystemRandom))
 
 
 def wake():
@@ -103,7 +107,7 @@ def wake():
     for one in _randoms:
         entropy = _urandom(16)
         if not stir(one, entropy):
-            one.seed(int.from_bytes(entropy))
+            _Random.seed(one, int.from_bytes(entropy))  # whatever a subclass makes of seed()
     now = environ()
     if now == _encoded:
         return
