@@ -19,6 +19,8 @@ PART_BYTES = 4 * MIB
 OUTPUT_MAX = 16 * PART_BYTES
 MEMORY_BYTES = 1024 * MIB
 TIMEOUT_MS = 120_000
+# A longer name leaves no room for what the bytecode's has besides.
+NAME_MAX = 200
 # Rarely imported, and often half of a package.
 _TESTS = re.compile(r"(^|/)tests?/")
 
@@ -51,13 +53,17 @@ def compile_sources(files: Mapping[str, bytes], python: tuple[int, ...]) -> dict
     What does not compile is left out: it is compiled, or fails, when it is imported."""
     from concurrent.futures import ThreadPoolExecutor
 
-    sources = sorted(path for path in files if path.endswith(".py") and not _TESTS.search(path))
+    sources = sorted(path for path in files if path.endswith(".py") and _is_worth_it(path))
     parts = list(_parts(sources, files))
     bytecode: dict[str, bytes] = {}
     with ThreadPoolExecutor(max(1, min(len(parts), os.cpu_count() or 1))) as pool:
         for part in pool.map(lambda part: _compile(part, files, python), parts):
             bytecode.update(part)
     return bytecode
+
+
+def _is_worth_it(path: str) -> bool:
+    return not _TESTS.search(path) and len(path.rpartition("/")[2].encode()) <= NAME_MAX
 
 
 def _parts(paths: list[str], files: Mapping[str, bytes]) -> Iterator[list[str]]:

@@ -82,6 +82,8 @@ class SandboxFactory:
                 _native.build_image(path, base, files, modules, timeout_ns, memory, _note(found))
             except InitializationError as error:
                 raise InitializationError(_explained(str(error), found)) from None
+            except ValueError as error:
+                raise PackageError(str(error)) from None
 
         self._open(base, build, trusted=True)
 

@@ -203,7 +203,7 @@ def refuse_native(label: str, path: str) -> None:
 def is_wanted(path: str) -> bool:
     """Whether a file has any use in a sandbox: no stored bytecode (made anew), no .pth (not obeyed there)."""
     parts = path.split("/")
-    return not (SKIPPED.intersection(parts[:-1]) or path.endswith((".pyc", ".pyo")) or (len(parts) == 1 and path.endswith(".pth")))
+    return not (SKIPPED.intersection(parts) or path.endswith((".pyc", ".pyo")) or (len(parts) == 1 and path.endswith(".pth")))
 
 
 # ---- Folders ----

@@ -17,12 +17,14 @@ from archives import Members, tarball, tree, wheel
 import brumate
 
 PKG: Members = {
-    "pkg/__init__.py": "import random\nfrom pkg.deep import word\nshared = random.Random(7)\nstate = []\n",
+    "pkg/__init__.py": "import random\nfrom pkg.deep import word\nshared = random.Random(7)\nstate = []\n"
+    "class Own(random.Random):\n    def seed(self, *args): super().seed(1)\nown = Own()\nsystem = random.SystemRandom()\n",
     "pkg/deep.py": "word = 'deep'\n",
     "pkg/later.py": "word = 'later'\n",
     "pkg/tests/test_x.py": "",
     "pkg/template.py": "print 'python 2'\n",
     "pkg/data.txt": "data",
+    f"pkg/{'long' * 60}.py": "",
 }
 
 
@@ -87,8 +89,8 @@ def test_sandboxes_of_one_factory_do_not_see_each_other(factory: brumate.Sandbox
 
 
 def test_random_numbers_differ_in_each_sandbox(factory: brumate.SandboxFactory):
-    code = "import pkg, random; print(pkg.shared.random(), random.random())"
-    assert len({word for _ in range(4) for word in out(factory.create_sandbox(), code).split()}) == 8
+    code = "import pkg, random; print(pkg.shared.random(), pkg.own.random(), pkg.system.random(), random.random())"
+    assert len({word for _ in range(4) for word in out(factory.create_sandbox(), code).split()}) == 16
 
 
 def test_nothing_of_the_build_is_left_in_a_sandbox(factory: brumate.SandboxFactory):
