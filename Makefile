@@ -126,7 +126,7 @@ test-tsan: $(B)/core.bru  ## run the rooms' tests, and instances on two threads,
 fuzz: setup  ## run each fuzzer for FUZZ_SECONDS (default 60); what it keeps goes to build/corpus
 	@[ -f $(B)/fuzz/build.ninja ] || CC=$${CLANG:-clang-22} meson setup $(B)/fuzz > $(B)/fuzz.log || { tail -20 $(B)/fuzz.log; exit 1; }
 	@ninja -C $(B)/fuzz --quiet fuzzers
-	@for n in wasi files archive tree image doors value; do \
+	@for n in wasi files archive tree image doors value snapshot; do \
 	    [ -x $(B)/fuzz/tests/*/fuzz-$$n ] || { echo "--- $$n: left out, no Python to embed"; continue; }; \
 	    mkdir -p $(B)/corpus/$$n; echo "--- $$n"; \
 	    $$(ls $(B)/fuzz/tests/*/fuzz-$$n) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=$(B)/corpus/ \

@@ -36,7 +36,7 @@ typedef struct bru_snapshot_options {
 #define BRU_SNAPSHOT_OPTIONS_INIT { sizeof(bru_snapshot_options), 0, 0 }
 
 /* Takes a snapshot. The session must be at rest: nothing runs in it, or what runs waits in an
- * `await` (the events CALL and WAIT). Output that was not handed out yet goes along.
+ * `await` and bru_session_next() has said WAIT. Output that was not handed out yet goes along.
  * BRU_ESTATE  it is not: it has ended, a start was not followed by a next yet, or its code waits in
  *             the middle of a call (time.sleep, input(), asyncio.run); the message says which.
  * BRU_ELIMIT  more than a snapshot may hold. `*out` goes back by bru_snapshot_free(). */
@@ -109,9 +109,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_resume(bru_image *image,
                                                      bru_session **out, bru_error *err);
 
 /* A twin of a session at rest, with the same limits, mounts, storage, functions and environment;
- * its own files are shared until either side writes. Neither can tell which it is, but by entropy:
- * each is reseeded when it goes on. Statuses as of bru_session_snapshot() and bru_session_new().
- * `*out` goes back by bru_session_free(). */
+ * its own files are shared until either side writes. The twin has entropy of its own. Statuses as of
+ * bru_session_snapshot() and bru_session_new(). `*out` goes back by bru_session_free(). */
 BRU_API BRU_MUST_CHECK bru_status bru_session_fork(bru_session *session, bru_session **out,
                                                    bru_error *err);
 

@@ -134,6 +134,89 @@ TEST(replies_that_wait_for_the_guest_go_along) {
     bru_session_free(s);
 }
 
+/* Everything that a coroutine may hold while it waits. */
+static const char holding[] =
+    "import asyncio, contextvars, itertools, threading, weakref\n"
+    "class Held: pass\n"
+    "async def numbers():\n"
+    "    for i in range(3):\n"
+    "        yield i + await f(i)\n"
+    "var = contextvars.ContextVar('var', default='unset')\n"
+    "async def worker(name, lock, log):\n"
+    "    var.set(name)\n"
+    "    async with lock:\n"
+    "        got = await f(name)\n"
+    "        log.append((var.get(), got))\n"
+    "async def main():\n"
+    "    held = Held(); ref = weakref.ref(held); pairs = itertools.pairwise('abc'); next(pairs)\n"
+    "    gen = (i * i for i in itertools.count()); next(gen); next(gen)\n"
+    "    lock, log, plain = asyncio.Lock(), [], threading.Lock()\n"
+    "    agen = numbers(); first = await anext(agen)\n"
+    "    with plain:\n"
+    "        await asyncio.gather(*(worker(n, lock, log) for n in 'xyz'))\n"
+    "        assert plain.locked()\n"
+    "    try:\n"
+    "        raise KeyError('inner')\n"
+    "    except KeyError as e:\n"
+    "        await f('handling'); kept = e\n"
+    "        try: raise\n"
+    "        except KeyError as again: assert again is kept\n"
+    "    assert ref() is held and next(pairs) == ('b', 'c') and next(gen) == 4\n"
+    "    rest = [n async for n in agen]\n"
+    "    return first, rest, log, kept.args, var.get()\n"
+    "print(await main())\n";
+
+/* Goes through `src`, answering each call with 7; with `sleeps` every wait is slept through, and
+ * the execution goes on in a session of its own. */
+static bru_result *run_through(const char *src, bool sleeps) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o);
+    bru_event event = { .kind = BRU_EVENT_WAIT };
+    bru_status st = bru_session_start(s, src, strlen(src), NULL, NULL);
+    uint32_t open[16], count = 0;
+    while (!st && (st = bru_session_next(s, &event, NULL)) == BRU_OK) {
+        if (event.kind == BRU_EVENT_DONE) break;
+        if (event.kind == BRU_EVENT_CALL && count < 16) open[count++] = event.id;
+        if (event.kind != BRU_EVENT_WAIT) continue;
+        if (sleeps) {
+            bru_session *next = NULL;
+            bru_snapshot *snapshot = snapshot_of(s);
+            st = snapshot ? bru_session_resume(the_image(), &o, snapshot, &next, NULL) : BRU_EGUEST;
+            bru_snapshot_free(snapshot);
+            bru_session_free(s);
+            s = next;
+        }
+        for (; !st && count > 0; count--) st = reply_number(s, open[count - 1], 7);
+    }
+    bru_session_free(s);
+    return event.kind == BRU_EVENT_DONE ? event.result : NULL;
+}
+
+TEST(whatever_a_coroutine_holds_is_there_when_it_wakes) {
+    bru_result *r = run_through(holding, true);
+    REQUIRE(r);
+    CHECK_STR(bru_result_text(r, BRU_TEXT_OUTPUT, NULL),
+              "(7, [8, 9], [('x', 7), ('y', 7), ('z', 7)], ('inner',), 'unset')\n");
+    bru_result_free(r);
+}
+
+TEST(a_run_that_slept_hundreds_of_times_ends_like_one_that_never_did) {
+    static const char steps[] = "import hashlib\n"
+                                "h, log = hashlib.sha256(), open('/data/log', 'w')\n"
+                                "for i in range(300):\n"
+                                "    n = await f(i)\n"
+                                "    h.update(b'%d' % (i * n)); log.write(f'{i} {n}\\n')\n"
+                                "log.close(); h.update(open('/data/log', 'rb').read())\n"
+                                "print(h.hexdigest())\n";
+    bru_result *slept = run_through(steps, true), *awake = run_through(steps, false);
+    REQUIRE(slept && awake);
+    CHECK_EQ(bru_result_reason(slept), BRU_REASON_COMPLETED);
+    CHECK_STR(bru_result_text(slept, BRU_TEXT_OUTPUT, NULL),
+              bru_result_text(awake, BRU_TEXT_OUTPUT, NULL));
+    bru_result_free(slept);
+    bru_result_free(awake);
+}
+
 TEST(a_sleep_ends_after_a_restore_and_time_does_not_go_back) {
     bru_session *s = session_with(NULL);
     REQUIRE(start(s, "import asyncio, time\nt = time.monotonic()\nawait asyncio.sleep(0.05)\n"
