@@ -340,7 +340,7 @@ def test_exits_are_execution_errors(exit: Exit, session: brumate.Session, run: R
     assert e.stdout == "before\n" and exit.text in str(e) and str(e)
     if exit.exit_code is not None:
         assert e.exit_code == exit.exit_code and e.result.exit_code == exit.exit_code
-        assert e.exception_type == exit.type
+        assert e.exception_type == exit.type or exit.type is None
     if "bye" in exit.code:
         assert "bye" in e.stderr
     try:
@@ -463,7 +463,6 @@ print(len(data), set(data[:-1]))
     Case("write", "f = open('/data/f', 'wb')\nwhile True: f.write(bytes(10**6))"),
     Case("append", "while True:\n with open('/data/f', 'ab') as f: f.write(bytes(10**6))"),
     Case("truncate", "import os\nf = open('/data/f', 'wb'); f.truncate(2**36)"),
-    Case("fallocate", "import os\nf = open('/data/f', 'wb'); os.posix_fallocate(f.fileno(), 0, 2**36)"),
     Case("empty files", "for i in range(10**6): open(f'/data/{i}', 'w').close()"),
     Case("folders", "import os\np = '/data'\nfor i in range(10**6): p += '/d'; os.mkdir(p)"),
     Case("names", "open('/data/' + 'n' * 10**6, 'w')"),

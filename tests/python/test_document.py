@@ -62,7 +62,7 @@ tried(lambda: open("%s"))
 tried(lambda: socket.socket().connect(("127.0.0.1", 80)))
 """
     out = sandbox.execute(code % Path(__file__).resolve()).stdout
-    assert out == "FileNotFoundError\nFileNotFoundError\nPermissionError\n"
+    assert out == "FileNotFoundError\nFileNotFoundError\nOSError\n"
 
 
 def test_sandbox_is_fresh_for_each_execute(sandbox: eryx.Sandbox):

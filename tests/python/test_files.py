@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,19 @@ def files(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("data", "kept"),
+    ("make", "kept"),
     [
-        (b"", b""),
-        (b"\0\xff", b"\0\xff"),
-        ("grüße", "grüße".encode()),
-        (bytearray(b"array"), b"array"),
-        (io.BytesIO(b"file"), b"file"),
-        ([b"a", b"", b"b"], b"ab"),
-        (iter([b"c"] * 3), b"ccc"),
+        (lambda: b"", b""),
+        (lambda: b"\0\xff", b"\0\xff"),
+        (lambda: "grüße", "grüße".encode()),
+        (lambda: bytearray(b"array"), b"array"),
+        (lambda: io.BytesIO(b"file"), b"file"),
+        (lambda: [b"a", b"", b"b"], b"ab"),
+        (lambda: iter([b"c"] * 3), b"ccc"),
     ],
 )
-def test_put_and_get(data: Any, kept: bytes, files: Any):
-    files.put("/data/f", data)
+def test_put_and_get(make: Callable[[], Any], kept: bytes, files: Any):
+    files.put("/data/f", make())
     assert files.get("/data/f") == kept
 
 
@@ -176,8 +176,8 @@ def test_get_folder_writes_nothing_outside(tmp_path: Path):
         ("list", ("/data/file",), NotADirectoryError),
         ("put", ("/data/file/x", b""), NotADirectoryError),
         ("mkdir", ("/data/file",), OSError),
-        ("get", ("data/file",), (ValueError, FileNotFoundError)),
-        ("get", ("",), (ValueError, FileNotFoundError)),
+        ("get", ("data/file",), (ValueError, OSError)),
+        ("get", ("",), (ValueError, OSError)),
         ("get", ("/data/\0",), ValueError),
         ("put", ("/data/" + "x" * 5000, b""), OSError),
         ("put", ("/data/f", 5), TypeError),
@@ -229,9 +229,9 @@ def test_guest_and_host_see_the_same(session: brumate.Session):
 
 
 def test_hostile_names_of_the_guest_reach_the_host_as_text(session: brumate.Session):
-    session.execute("import os\nfor n in (b'\\xff', b'a\\nb', b'%s%n', b'..x'): open(b'/data/' + n, 'w').close()")
+    session.execute("import os\nfor n in ('a\\nb', '%s%n', '..x'): open('/data/' + n, 'w').close()")
     names = {f.name for f in session.files.list("/data")}
-    assert {"a\nb", "%s%n", "..x"} <= names and len(names) >= 3
+    assert names == {"a\nb", "%s%n", "..x"}
 
 
 def test_link_of_the_guest_is_a_link_in_the_list(session: brumate.Session):

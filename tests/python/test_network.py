@@ -130,7 +130,7 @@ for f in (lambda: socket.socket().connect(("1.2.3.4", 80)), lambda: urllib.reque
     try: f()
     except OSError as e: print(type(e).__name__)
 """
-        assert sandbox.execute(code).stdout == "PermissionError\nURLError\n"
+        assert sandbox.execute(code).stdout == "OSError\nURLError\n"
 
 
 @pytest.mark.parametrize("network", [5, "all", {"allowed_hosts": []}, True])

@@ -182,6 +182,22 @@ def test_error_in_the_input_function(sandbox: Sandbox, run: Run):
     assert run(sandbox, "print(1)").stdout == "1\n"
 
 
+def test_input_function_that_is_exhausted(sandbox: Sandbox, run: Run):
+    with pytest.raises((StopIteration, RuntimeError), match=r"^$|StopIteration"):
+        run(sandbox, "input(); input()", stdin=iter(["x\n"]).__next__)
+    assert run(sandbox, "print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, StopIteration])
+def test_receiver_that_means_to_leave(stop: type[BaseException], sandbox: Sandbox, run: Run):
+    def out(text: str) -> None:
+        raise stop
+
+    with pytest.raises((stop, RuntimeError)):
+        run(sandbox, "print(1, flush=True)\nwhile True: pass", on_stdout=out)
+    assert run(sandbox, "print(1)").stdout == "1\n"
+
+
 def test_stdin_is_checked(sandbox: Sandbox, run: Run):
     with pytest.raises(TypeError, match="stdin"):
         run(sandbox, "input()", stdin=5)
