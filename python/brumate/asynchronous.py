@@ -270,6 +270,9 @@ class _LoopRun:
 
     def fail(self, error: BaseException) -> None:
         self.over = True
+        if isinstance(error, StopIteration):  # cannot leave a coroutine
+            stopped, error = error, RuntimeError("a host function raised StopIteration")
+            error.__cause__ = stopped
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -278,10 +281,13 @@ class _LoopRun:
         self.working = False
         if self.over:
             return
-        kind = GO  # until the event is known
         try:
             event = self.core.take()
-            kind = event[0]
+        except BaseException as e:
+            self.fail(e)
+            return
+        kind = event[0]
+        try:
             if kind == DONE:
                 self.over = True
                 if not self.future.done():

@@ -63,7 +63,7 @@ class _Copy:
         object.__setattr__(self, "_fields", fields)
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return ExecuteResult
 
     def __getattr__(self, name: str) -> Any:
