@@ -36,6 +36,18 @@ static bru_status save_output(bru_session *s, buf *out) {
     return st;
 }
 
+static bru_status save_shown(const bru_result *r, buf *out) {
+    bru_status st = BRU_OK;
+    for (size_t i = 0; !st && i < r->artifact_count; i++) {
+        const artifact *a = &r->artifacts[i];
+        uint32_t head[] = { (uint32_t)a->data_at - 1, (uint32_t)a->len };
+        st = buf_append(out, head, sizeof head);
+        if (!st) st = buf_append(out, a->bytes, head[0]);
+        if (!st) st = buf_append(out, a->bytes + a->data_at, a->len);
+    }
+    return st;
+}
+
 /* How much was appended since the last time. */
 static uint64_t since(const buf *out, size_t *mark) {
     size_t len = out->len - *mark;
@@ -78,6 +90,8 @@ bru_status state_save(bru_session *s, buf *out, bru_error *err) {
     if (!st) st = buf_append(out, input, input_len);
     h.input_len = since(out, &mark);
     h.input_ended = ended;
+    if (!st && h.waiting) st = save_shown(s->run.result, out);
+    h.shown_len = since(out, &mark);
     if (st) return error_set(err, st, "no room for the session's state in a snapshot");
     memcpy(out->data + start, &h, sizeof h);
     return BRU_OK;
@@ -117,6 +131,19 @@ static bool output_whole(const uint8_t *bytes, size_t len) {
     return true;
 }
 
+static bool shown_whole(const uint8_t *bytes, size_t len) {
+    uint32_t head[2];
+    while (len > 0) {
+        if (len < sizeof head) return false;
+        memcpy(head, bytes, sizeof head);
+        size_t room = len - sizeof head;
+        if (head[0] > room || head[1] > room - head[0]) return false;
+        bytes += sizeof head + head[0] + head[1];
+        len = room - head[0] - head[1];
+    }
+    return true;
+}
+
 bru_status state_parse(const uint8_t *bytes, size_t len, state_view *v, bru_error *err) {
     const uint8_t *at = bytes;
     size_t left = len;
@@ -128,11 +155,13 @@ bru_status state_parse(const uint8_t *bytes, size_t len, state_view *v, bru_erro
             take(&at, &left, h->fds_len, &v->fds) && take(&at, &left, h->calls_len, &v->calls) &&
             take(&at, &left, h->replies_len, &v->replies) &&
             take(&at, &left, h->output_len, &v->output) &&
-            take(&at, &left, h->input_len, &v->input) && left == 0;
+            take(&at, &left, h->input_len, &v->input) &&
+            take(&at, &left, h->shown_len, &v->shown) && left == 0;
     if (whole && h->clock <= STATE_CLOCK_MAX && h->wall <= STATE_CLOCK_MAX && h->waiting <= 1 &&
         h->input_ended <= 1 && h->streams <= 1 && h->reserved == 0 &&
         replies_whole(v->replies, (size_t)h->replies_len) &&
         output_whole(v->output, (size_t)h->output_len) &&
+        shown_whole(v->shown, (size_t)h->shown_len) &&
         calls_saved(v->calls, (size_t)h->calls_len, h->call_count))
         return BRU_OK;
     return error_set(err, BRU_EFORMAT, "the snapshot is damaged: its state is malformed");
@@ -179,11 +208,25 @@ bru_status state_load_world(bru_session *s, const state_view *v, bru_error *err)
     return load_input(s, v, err);
 }
 
+static bru_status load_shown(bru_session *s, const state_view *v, bru_error *err) {
+    bru_status st = BRU_OK;
+    for (size_t at = 0; !st && at < v->head.shown_len;) {
+        uint32_t head[2];
+        memcpy(head, v->shown + at, sizeof head);
+        at += sizeof head;
+        st = result_add_artifact(s->run.result, s->limits.artifact_bytes, v->shown + at, head[0],
+                                 v->shown + at + head[0], head[1]);
+        at += head[0] + head[1];
+    }
+    return st ? error_set(err, st, "what the execution has shown so far cannot be kept") : BRU_OK;
+}
+
 bru_status state_load(bru_session *s, const state_view *v, bru_error *err) {
     const state_head *h = &v->head;
     session_waited waited = { h->used, h->left, h->cpu_used, h->streams != 0 };
     bru_status st = instance_globals_set(s->guest, v->globals, h->globals_len, err);
     if (!st) st = state_load_world(s, v, err);
     if (!st && h->waiting) st = session_run_again(s, &waited, err);
+    if (!st && h->waiting) st = load_shown(s, v, err);
     return st;
 }

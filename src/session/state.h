@@ -26,12 +26,13 @@ typedef struct state_head {
     uint64_t replies_len; /* agent_reply records */
     uint64_t output_len;  /* u32 stream, u32 length, bytes */
     uint64_t input_len;   /* not read yet */
+    uint64_t shown_len;   /* artifacts: u32 length of the type, u32 of the data, both */
 } state_head;
 
 /* The same, checked for shape; pointers into the bytes. */
 typedef struct state_view {
     state_head head;
-    const uint8_t *globals, *fds, *calls, *replies, *output, *input;
+    const uint8_t *globals, *fds, *calls, *replies, *output, *input, *shown;
 } state_view;
 
 /* Whether the session is at rest. BRU_ESTATE: the message says why not. */

@@ -217,6 +217,45 @@ TEST(a_run_that_slept_hundreds_of_times_ends_like_one_that_never_did) {
     bru_result_free(awake);
 }
 
+TEST(output_input_and_artifacts_of_what_waits_go_along) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o), *other = NULL;
+    bru_exec_options run = BRU_EXEC_OPTIONS_INIT;
+    bru_event event = { .kind = BRU_EVENT_CALL };
+    static const char src[] = "import os, sys, brumate\n"
+                              "print('out', os.read(0, 3)); print('err', file=sys.stderr)\n"
+                              "brumate.show(b'\\x00\\x01', 'a/b'); x = await f()\n"
+                              "brumate.show('two'); print(x, os.read(0, 9), os.read(0, 9))\n";
+    run.input = "in, rest";
+    run.input_len = 8;
+    run.capture = "x";
+    CHECK_EQ(bru_session_start(s, src, sizeof src - 1, &run, NULL), BRU_OK);
+    while (event.kind == BRU_EVENT_CALL) CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    REQUIRE(event.kind == BRU_EVENT_WAIT);
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    CHECK_EQ(bru_session_resume(the_image(), &o, snapshot, &other, NULL), BRU_OK);
+    REQUIRE(other);
+    CHECK_EQ(bru_session_next(other, &event, NULL), BRU_OK);
+    CHECK_EQ(event.kind, BRU_EVENT_CALL);
+    CHECK_EQ(reply_number(other, event.id, 9), BRU_OK);
+    bru_result *r = finish(other);
+    REQUIRE(r);
+    const char *type;
+    size_t len;
+    CHECK_STR(bru_result_text(r, BRU_TEXT_STDOUT, NULL), "out b'in,'\n9 b' rest' b''\n");
+    CHECK_STR(bru_result_text(r, BRU_TEXT_OUTPUT, NULL), "out b'in,'\nerr\n9 b' rest' b''\n");
+    CHECK_STR(bru_result_text(r, BRU_TEXT_VALUE, NULL), "9");
+    CHECK_EQ(bru_result_artifact_count(r), 2);
+    const void *first = bru_result_artifact(r, 0, &type, &len);
+    CHECK(first && len == 2 && memcmp(first, "\0\1", 2) == 0);
+    CHECK_STR(type, "a/b");
+    bru_result_free(r);
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
 TEST(a_sleep_ends_after_a_restore_and_time_does_not_go_back) {
     bru_session *s = session_with(NULL);
     REQUIRE(start(s, "import asyncio, time\nt = time.monotonic()\nawait asyncio.sleep(0.05)\n"
