@@ -15,8 +15,8 @@ MESON_OPTIONS ?=
 ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup demo test test-guest test-install test-python guest image host python wheel install bench \
-	bench-quick bench-peers test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
+.PHONY: help setup demo test test-guest test-install test-python test-packages guest image host python wheel install \
+	bench bench-quick bench-peers test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
@@ -53,6 +53,9 @@ test-install: $(B)/core.bru  ## install into build/installed and use it as an em
 
 test-python: python $(B)/venv/.made  ## test the Python package
 	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python $(PYTEST_ARGS)
+
+test-packages: python $(B)/venv/.made  ## use packages from PyPI in sandboxes (fetched once, into build/wheels)
+	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/packages $(PYTEST_ARGS)
 
 # The tools of the tests, by name, for the interpreter that the extension is built for.
 $(B)/venv/.made: tests/python/requirements.txt | setup

@@ -121,18 +121,19 @@ bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_error *err) {
     return image_root_map(w->fd, w->header.root.offset, w->header.root.len, true, out, err);
 }
 
-/* The pages that are not zero; the others stay holes. */
+/* The pages that are not zero, neighbours in one go; the others stay holes. */
 static bru_status put_memory(image_writer *w, gmem memory, bru_error *err) {
     static const uint8_t zeros[FORMAT_PAGE];
     align(w);
     w->header.memory = (format_section){ w->at, memory.size };
-    uint64_t start = w->at;
-    for (uint64_t at = 0; at < memory.size; at += FORMAT_PAGE) {
-        if (memcmp(memory.base + at, zeros, FORMAT_PAGE) == 0) continue;
-        w->at = start + at;
-        bru_status st = put(w, memory.base + at, FORMAT_PAGE, err);
+    uint64_t start = w->at, from = 0; /* of the run that is not written yet */
+    for (uint64_t at = 0; at <= memory.size; at += FORMAT_PAGE) {
+        if (at < memory.size && memcmp(memory.base + at, zeros, FORMAT_PAGE) != 0) continue;
+        w->at = start + from;
+        bru_status st = put(w, memory.base + from, at - from, err);
         if (st) return st;
-        w->header.stored_bytes += FORMAT_PAGE;
+        w->header.stored_bytes += at - from;
+        from = at + FORMAT_PAGE;
     }
     w->at = start + memory.size;
     if (ftruncate(w->fd, (off_t)w->at) != 0)
