@@ -96,6 +96,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_snapshot_get_call(const bru_snapshot *snap
  * forgotten. If an execution waited, it goes on by bru_session_next(): its open calls come as CALL
  * events again, unless bru_session_reply() answered them before. Descriptors of files that are not
  * here any more are closed: the guest gets EBADF. Clocks go on: the time asleep has passed.
+ * Replies to calls that were made before must not come any more: their ids may be used again.
  * BRU_EMISMATCH  of another image or guest build; BRU_ELIMIT beyond this session's limits;
  *                BRU_ENOMEM before anything was done: the session is as before.
  * Else           the message says that the session was reset. */
@@ -109,8 +110,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_resume(bru_image *image,
                                                      bru_session **out, bru_error *err);
 
 /* A twin of a session at rest, with the same limits, mounts, storage, functions and environment;
- * its own files are shared until either side writes. The twin has entropy of its own. Statuses as of
- * bru_session_snapshot() and bru_session_new(). `*out` goes back by bru_session_free(). */
+ * its own files are shared until either side writes. The twin has entropy of its own. Statuses as
+ * of bru_session_snapshot() and bru_session_new(). `*out` goes back by bru_session_free(). */
 BRU_API BRU_MUST_CHECK bru_status bru_session_fork(bru_session *session, bru_session **out,
                                                    bru_error *err);
 

@@ -116,6 +116,31 @@ TEST(calls_that_wait_are_shown_again_after_a_restore) {
     bru_session_free(s);
 }
 
+TEST(host_functions_of_the_session_are_told_anew) {
+    static const bru_function others[] = { { "g", NULL, NULL }, { "h.i", NULL, NULL } };
+    bru_session_options o = with_functions(), with_others = with_functions();
+    with_others.functions = others;
+    bru_session *s = session_with(&o), *other = NULL;
+    bru_event event;
+    CHECK_RUN(s, "print(callable(f))", "True\n");
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    CHECK_EQ(bru_session_resume(the_image(), &with_others, snapshot, &other, NULL), BRU_OK);
+    REQUIRE(other);
+    static const char src[] = "print(await g(), await h.i())";
+    CHECK_EQ(bru_session_start(other, src, sizeof src - 1, NULL, NULL), BRU_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_EQ(bru_session_next(other, &event, NULL), BRU_OK);
+        REQUIRE(event.kind == BRU_EVENT_CALL);
+        CHECK_STR(event.name, i ? "h.i" : "g");
+        CHECK_EQ(reply_number(other, event.id, i), BRU_OK);
+    }
+    CHECK_FINISH(other, "0 1\n");
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
 TEST(replies_that_wait_for_the_guest_go_along) {
     bru_session_options o = with_functions();
     bru_session *s = session_with(&o), *twin = NULL;
