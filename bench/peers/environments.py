@@ -23,14 +23,23 @@ class Product:
 PEERS = [("pyeryx", "eryx", (3, 12)), ("pysandbox-wasi", "pysandbox", (3, 12)), ("pydantic-monty", "monty", (3, 10))]
 
 
+def environment(**more):
+    """As an installed package is used: with its bytecode kept, and nothing of the caller's on its path."""
+    left_out = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+    return {k: v for k, v in os.environ.items() if k not in left_out} | more
+
+
 def ours(build):
-    """Runs under the interpreter that runs this: `make python` and `make bench-peers` take the same."""
-    path = build / "python"
-    product = Product("brumate", "ours", (3, 11), sys.executable, {**os.environ, "PYTHONPATH": str(path)})
-    done = subprocess.run([product.python, "-c", "import brumate; brumate.Sandbox"], env=product.environment,
-                          capture_output=True, text=True)
+    """An environment of the interpreter that runs this: `make python` and `make bench-peers` take the same."""
+    folder = build / "peers" / "brumate"
+    product = Product("brumate", "ours", (3, 11), str(folder / "bin" / "python"),
+                      environment(PYTHONPATH=str(build / "python")))
+    done = subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", folder], capture_output=True, text=True)
+    if not done.returncode:
+        done = subprocess.run([product.python, "-c", "import brumate; brumate.Sandbox().execute('')"],
+                              env=product.environment, capture_output=True, text=True)
     if done.returncode:
-        product.missing = last(done.stderr)
+        product.missing = last(done.stderr or done.stdout)
     return product
 
 
@@ -41,7 +50,7 @@ def peers(folder, install):
 def peer(product, folder, install):
     python = folder / "bin" / "python"
     product.python = str(python)
-    product.environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    product.environment = environment()
     if (folder / "installed").exists():
         return product
     if not install:

@@ -262,7 +262,9 @@ class Suite:
         if not values:
             return brief(self.notes[label].get(key, "n/a"), 70)
         middle, best = statistics.median(values) * factor, min(values) * factor
-        return number(middle) if len(values) == 1 else f"{number(middle)} ({number(best)})"
+        if len(values) == 1 or key == "import":  # the least of differences is noise
+            return number(middle)
+        return f"{number(middle)} ({number(best)})"
 
     def note_worse(self, title, figures, less=True):
         """Keeps the rows in which another CPython has the better figure."""
