@@ -120,10 +120,9 @@ class Tree:
             raise PackageError(f"{self.label}: the path {shown} leads out of the package or is ambiguous")
         if path != "." and ("" in parts or "." in parts):
             raise PackageError(f"{self.label}: the path {shown} is not written plainly")
-        try:
-            size = len(path.encode())
-        except UnicodeEncodeError:
-            raise PackageError(f"{self.label}: the path {shown} is not Unicode") from None
+        if not path.isprintable():
+            raise PackageError(f"{self.label}: the path {shown} has characters that cannot be shown")
+        size = len(path.encode())
         if size > PATH_MAX or len(parts) > DEPTH_MAX or max(len(part.encode()) for part in parts) > 255:
             raise PackageError(f"{self.label}: the path {shown}... is too long")
         return path

@@ -259,6 +259,21 @@ TEST(a_build_that_fails_leaves_the_image_that_was_there) {
     CHECK_EQ(folder_teardown(), 1);
 }
 
+TEST(an_image_is_opened_with_the_guest_of_another) {
+    bru_image_options o = BRU_IMAGE_OPTIONS_INIT;
+    bru_image *im = NULL;
+    REQUIRE(folder_setup());
+    REQUIRE(build_one(SITE "one.py", "", "one", NULL) == BRU_OK);
+    CHECK_EQ(bru_image_open(target, NULL, &im, NULL), BRU_ENOENT); /* no guest beside it */
+    o.guest_of = the_base();
+    CHECK_EQ(bru_image_open(target, &o, &im, NULL), BRU_OK);
+    CHECK_OUTPUT(im, "import sys; print('one' in sys.modules)", "True\n");
+    bru_image_unref(im);
+    o.guest_path = "core.so";
+    CHECK_EQ(bru_image_open(target, &o, &im, NULL), BRU_EINVAL);
+    CHECK_EQ(folder_teardown(), 1);
+}
+
 TEST(options_that_make_no_image_are_refused) {
     static char long_text[(256 << 10) + 2];
     memset(long_text, 'x', sizeof long_text - 1);

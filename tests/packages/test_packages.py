@@ -20,6 +20,7 @@ PURE = [
     "--python-version=3.13",
 ]  # fmt: skip
 
+# sympy from 1.13 on needs ctypes, which a sandbox goes without.
 # What to fetch ("sdist" before it: its source), what to import, a program, what it prints.
 PACKAGES: dict[str, tuple[list[str], str, str]] = {
     "attrs": (["attrs==25.3.0"], "import attr\n@attr.define\nclass P: x: int\nprint(P(1))", "P(x=1)"),

@@ -166,7 +166,7 @@ def test_a_signature_of_record_needs_no_hash(tmp_path: Path):
     assert read(wheel(tmp_path, ONE, change=lambda z: z.writestr("pkg-1.0.dist-info/RECORD.jws", "{}")))
 
 
-PATHS = ["../x.py", "/etc/x.py", "a/../../b.py", "..", "C:/x.py", "c:x.py", "a\\b.py", "a\0b.py", "a//b.py", "a/./b.py", "d/" * 60 + "x.py", "x" * 300]
+PATHS = ["../x.py", "/etc/x.py", "a/../../b.py", "..", "C:/x.py", "c:x.py", "a\\b.py", "a\0b.py", "a//b.py", "a/./b.py", "d/" * 60 + "x.py", "x" * 300, "a\nb.py", "a\x1b[2J.py", "a\u2028b.py"]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=ascii)
