@@ -6,6 +6,7 @@ import os
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 
 from .errors import BrumateError
 
@@ -57,8 +58,8 @@ def compile_sources(files: Mapping[str, bytes], python: tuple[int, ...]) -> dict
     parts = list(_parts(sources, files))
     bytecode: dict[str, bytes] = {}
     with ThreadPoolExecutor(max(1, min(len(parts), os.cpu_count() or 1))) as pool:
-        for part in pool.map(lambda part: _compile(part, files, python), parts):
-            bytecode.update(part)
+        for compiled in pool.map(_compile, parts, repeat(files), repeat(python)):
+            bytecode.update(compiled)
     return bytecode
 
 
@@ -80,12 +81,14 @@ def _parts(paths: list[str], files: Mapping[str, bytes]) -> Iterator[list[str]]:
         yield part
 
 
-def _compile(paths: list[str], files: Mapping[str, bytes], python: tuple[int, ...]) -> dict[str, bytes]:
+def _compile(
+    paths: list[str], files: Mapping[str, bytes], python: tuple[int, ...]
+) -> dict[str, bytes]:
     from .limits import ResourceLimits
     from .session import Session
 
     minor = f"{python[0]}.{python[1]}"
-    records = []
+    records: list[bytes] = []
     for path in paths:
         name = (SITE.format(minor) + path).encode()
         records.append(struct.pack("<II", len(name), len(files[path])) + name + files[path])

@@ -136,8 +136,10 @@ class SandboxFactory:
 
             factory.save("jinja2.bru")
         """
-        target = os.path.abspath(os.fspath(path))
-        handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
+        target: str = os.path.abspath(os.fspath(path))
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target)
+        )
         try:
             with open(handle, "wb", buffering=0) as out:
                 for part in self._parts():
@@ -162,7 +164,9 @@ class SandboxFactory:
         """
         self = cls.__new__(cls)
         name = os.fspath(path)
-        self._adopt(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), name, default_image(), False)
+        self._adopt(
+            os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), name, default_image(), False
+        )
         return self
 
     def to_bytes(self) -> bytes:
@@ -231,7 +235,9 @@ class SandboxFactory:
         return f"<SandboxFactory: {names or 'no packages'}; {self.size_bytes / 1e6:.1f} MB>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a SandboxFactory cannot be pickled: save() it, or hand over its to_bytes()")
+        raise TypeError(
+            "a SandboxFactory cannot be pickled: save() it, or hand over its to_bytes()"
+        )
 
 
 def _check_list(name: str, value: object) -> None:
@@ -273,14 +279,21 @@ def _standard_library() -> frozenset[str]:
 
     result = Sandbox().execute("import sys\nresult = sorted(sys.stdlib_module_names)").result
     if not isinstance(result, list):
-        raise InitializationError("the image does not tell what its standard library has: build it again")
+        raise InitializationError(
+            "the image does not tell what its standard library has: build it again"
+        )
     return frozenset(map(str, result))
 
 
 def _note(packages: tuple[Package, ...]) -> str:
     import json
 
-    return json.dumps({"version": NOTE_VERSION, "packages": [[package.name or package.label, package.version] for package in packages]})
+    return json.dumps(
+        {
+            "version": NOTE_VERSION,
+            "packages": [[package.name or package.label, package.version] for package in packages],
+        }
+    )
 
 
 def _read_note(note: str) -> Iterable[tuple[str, str | None]]:
@@ -289,7 +302,9 @@ def _read_note(note: str) -> Iterable[tuple[str, str | None]]:
 
     try:
         packages = json.loads(note)["packages"]
-        return [(str(name), None if version is None else str(version)) for name, version in packages]
+        return [
+            (str(name), None if version is None else str(version)) for name, version in packages
+        ]
     except (ValueError, TypeError, KeyError, RecursionError):
         return []
 
@@ -305,7 +320,7 @@ def _explained(message: str, packages: tuple[Package, ...]) -> str:
     from .packages import canonical
 
     have = {canonical(package.name or "") for package in packages}
-    wanted = []
+    wanted: list[str] = []
     for package in packages:
         for requirement in package.requires:
             name = re.match(r"[\w.-]+", requirement)

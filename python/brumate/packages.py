@@ -83,19 +83,27 @@ class Budget:
     def add_bytes(self, label: str, count: int) -> None:
         self.bytes_used += count
         if self.bytes_used > self.max_bytes:
-            raise PackageError(f"{label}: more than {self.max_bytes // MIB} MiB unpacked, the limit for all packages")
+            raise PackageError(
+                f"{label}: more than {self.max_bytes // MIB} MiB unpacked, the limit for all packages"
+            )
 
     def check_size(self, label: str, path: str, size: int) -> None:
         if size > self.max_file_bytes:
-            raise PackageError(f"{label}: {path} is larger than {self.max_file_bytes // MIB} MiB, the limit for a file")
+            raise PackageError(
+                f"{label}: {path} is larger than {self.max_file_bytes // MIB} MiB, the limit for a file"
+            )
 
     def check_packed(self, label: str, size: int) -> None:
         if size > self.max_bytes:
-            raise PackageError(f"{label}: larger than {self.max_bytes // MIB} MiB, the limit for all packages")
+            raise PackageError(
+                f"{label}: larger than {self.max_bytes // MIB} MiB, the limit for all packages"
+            )
 
     def check_ratio(self, label: str, packed: int, unpacked: int) -> None:
         if unpacked > 8 * MIB and unpacked > packed * self.max_ratio:
-            raise PackageError(f"{label}: unpacks to more than {self.max_ratio} times its size, which no package does")
+            raise PackageError(
+                f"{label}: unpacks to more than {self.max_ratio} times its size, which no package does"
+            )
 
 
 class Tree:
@@ -117,13 +125,21 @@ class Tree:
         path = path.rstrip("/") or "."
         parts = path.split("/")
         if "\0" in path or "\\" in path or ".." in parts:
-            raise PackageError(f"{self.label}: the path {shown} leads out of the package or is ambiguous")
+            raise PackageError(
+                f"{self.label}: the path {shown} leads out of the package or is ambiguous"
+            )
         if path != "." and ("" in parts or "." in parts):
             raise PackageError(f"{self.label}: the path {shown} is not written plainly")
         if not path.isprintable():
-            raise PackageError(f"{self.label}: the path {shown} has characters that cannot be shown")
+            raise PackageError(
+                f"{self.label}: the path {shown} has characters that cannot be shown"
+            )
         size = len(path.encode())
-        if size > PATH_MAX or len(parts) > DEPTH_MAX or max(len(part.encode()) for part in parts) > 255:
+        if (
+            size > PATH_MAX
+            or len(parts) > DEPTH_MAX
+            or max(len(part.encode()) for part in parts) > 255
+        ):
             raise PackageError(f"{self.label}: the path {shown}... is too long")
         return path
 
@@ -148,7 +164,9 @@ class Tree:
                 parent = parent.rpartition("/")[0]
 
 
-def read_packages(paths: Sequence[str | os.PathLike[str]], python: tuple[int, ...], budget: Budget | None = None) -> tuple[Package, ...]:
+def read_packages(
+    paths: Sequence[str | os.PathLike[str]], python: tuple[int, ...], budget: Budget | None = None
+) -> tuple[Package, ...]:
     """Reads each path by what it is. `python` is the version they will run under.
 
     FileNotFoundError if there is nothing at a path, ValueError for a file of another kind, PackageError
@@ -177,7 +195,9 @@ def _read(path: str, python: tuple[int, ...], budget: Budget) -> Package:
         return read_wheel(path, python, budget)
     if lower.endswith((".tar.gz", ".tgz")):
         return read_tarball(path, budget)
-    raise ValueError(f"{path}: not a package: expected a wheel (.whl), a tarball (.tar.gz, .tgz) or a folder")
+    raise ValueError(
+        f"{path}: not a package: expected a wheel (.whl), a tarball (.tar.gz, .tgz) or a folder"
+    )
 
 
 def read_file(stream: IO[bytes], tree: Tree, path: str) -> bytes:
@@ -202,7 +222,11 @@ def refuse_native(label: str, path: str) -> None:
 def is_wanted(path: str) -> bool:
     """Whether a file has any use in a sandbox: no stored bytecode (made anew), no .pth (not obeyed there)."""
     parts = path.split("/")
-    return not (SKIPPED.intersection(parts) or path.endswith((".pyc", ".pyo")) or (len(parts) == 1 and path.endswith(".pth")))
+    return not (
+        SKIPPED.intersection(parts)
+        or path.endswith((".pyc", ".pyo"))
+        or (len(parts) == 1 and path.endswith(".pth"))
+    )
 
 
 # ---- Folders ----
@@ -216,7 +240,9 @@ def read_folder(path: str, budget: Budget) -> Package:
         names[:] = sorted(name for name in names if name not in SKIPPED)
         inside = os.path.relpath(folder, path)
         for name in sorted(files) + [name for name in names if _is_link(name, fd)]:
-            _read_one(tree, tree.check_path(name if inside == "." else f"{inside}/{name}"), name, fd)
+            _read_one(
+                tree, tree.check_path(name if inside == "." else f"{inside}/{name}"), name, fd
+            )
     tree.check_kinds()
     return _arranged(tree, path, label)
 
@@ -262,7 +288,14 @@ def read_tarball(path: str, budget: Budget) -> Package:
                     _read_members(tar, tree)
                 while stream.read(MIB):  # to its end, where its checksum is
                     pass
-        except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError) as error:
+        except (
+            tarfile.TarError,
+            gzip.BadGzipFile,
+            zlib.error,
+            EOFError,
+            ValueError,
+            OverflowError,
+        ) as error:
             raise PackageError(f"{label}: not a sound .tar.gz: {error}") from None
     tree.check_kinds()
     stem = re.sub(r"\.(tar\.gz|tgz)$", "", label, flags=re.IGNORECASE)
@@ -320,7 +353,9 @@ def _arranged(tree: Tree, source: str, stem: str) -> Package:
     name, version = _name_of(stem)
     if "__init__.py" in files:
         if not stem.isidentifier():
-            raise PackageError(f"{tree.label}: it is a package itself, but its name cannot be imported")
+            raise PackageError(
+                f"{tree.label}: it is a package itself, but its name cannot be imported"
+            )
         files = {f"{stem}/{path}": data for path, data in files.items()}
         name, version = stem, None
     else:
@@ -344,7 +379,7 @@ def _arranged(tree: Tree, source: str, stem: str) -> Package:
 
 
 def _name_of(stem: str) -> tuple[str | None, str | None]:
-    """"markupsafe-2.1.3-wasi" is version 2.1.3 of markupsafe."""
+    """ "markupsafe-2.1.3-wasi" is version 2.1.3 of markupsafe."""
     match = re.fullmatch(r"(.+?)-(\d[^-]*)(-.*)?", stem)
     return (match[1], match[2]) if match else (stem or None, None)
 
@@ -352,7 +387,11 @@ def _name_of(stem: str) -> tuple[str | None, str | None]:
 def _below(files: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
     if not folder:
         return dict(files)
-    return {path[len(folder) + 1 :]: data for path, data in files.items() if path.startswith(folder + "/")}
+    return {
+        path[len(folder) + 1 :]: data
+        for path, data in files.items()
+        if path.startswith(folder + "/")
+    }
 
 
 def _without_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -363,7 +402,11 @@ def _without_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
         if len(tops) != 1 or top in files or f"{top}/__init__.py" in files:
             break
         inside = _below(files, top)
-        if top.isidentifier() and top not in ("src", "lib") and not any(mark in inside for mark in PROJECT_MARKS):
+        if (
+            top.isidentifier()
+            and top not in ("src", "lib")
+            and not any(mark in inside for mark in PROJECT_MARKS)
+        ):
             break
         files = inside
     return files
@@ -381,7 +424,9 @@ def _of_project(files: dict[str, bytes], name: str | None, version: str | None) 
     found = {}
     for path, data in _below(files, root).items():
         top = path.partition("/")[0]
-        module = top[:-3] if "/" not in path and top.endswith(".py") else top if "/" in path else None
+        module = (
+            top[:-3] if "/" not in path and top.endswith(".py") else top if "/" in path else None
+        )
         if module is None or not module.isidentifier():
             continue
         if wanted is not None:
@@ -391,7 +436,7 @@ def _of_project(files: dict[str, bytes], name: str | None, version: str | None) 
         if take:
             found[path] = data
     if "PKG-INFO" in files:
-        info = _parse_metadata(files["PKG-INFO"])
+        info = parse_metadata(files["PKG-INFO"])
         folder = f"{re.sub(r'[^A-Za-z0-9.]+', '_', info.name or name or 'unknown')}-{info.version or version or '0'}"
         found[f"{folder}.dist-info/METADATA"] = files["PKG-INFO"]
     return found
@@ -400,8 +445,14 @@ def _of_project(files: dict[str, bytes], name: str | None, version: str | None) 
 def _modules_at(files: Mapping[str, bytes], folder: str) -> set[str]:
     inside = _below(files, folder)
     modules = {path[:-3] for path in inside if "/" not in path and path.endswith(".py")}
-    packages = {path[: -len("/__init__.py")] for path in inside if path.count("/") == 1 and path.endswith("/__init__.py")}
-    return {name for name in modules | packages if name.isidentifier() and name not in PROJECT_TOOLS}
+    packages = {
+        path[: -len("/__init__.py")]
+        for path in inside
+        if path.count("/") == 1 and path.endswith("/__init__.py")
+    }
+    return {
+        name for name in modules | packages if name.isidentifier() and name not in PROJECT_TOOLS
+    }
 
 
 # ---- Metadata ----
@@ -417,10 +468,10 @@ class Metadata:
 
 def _metadata(files: Mapping[str, bytes]) -> Metadata:
     found = [path for path in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)]
-    return _parse_metadata(files[found[0]]) if len(found) == 1 else Metadata()
+    return parse_metadata(files[found[0]]) if len(found) == 1 else Metadata()
 
 
-def _parse_metadata(data: bytes) -> Metadata:
+def parse_metadata(data: bytes) -> Metadata:
     from email.parser import HeaderParser
 
     fields = HeaderParser().parsestr(data[:MIB].decode("utf-8", "replace"))
@@ -436,9 +487,6 @@ def _plain(value: object) -> str | None:
     return re.sub(r"[^\x20-\x7e]", "?", str(value).strip())[:300] if value is not None else None
 
 
-parse_metadata = _parse_metadata
-
-
 def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -446,7 +494,9 @@ def canonical(name: str) -> str:
 def check_python(package: Package, python: tuple[int, ...]) -> None:
     """PackageError if the package's Requires-Python excludes `python`."""
     wanted = package.requires_python
-    if wanted and not all(_allows(clause.strip(), python) for clause in wanted.split(",") if clause.strip()):
+    if wanted and not all(
+        _allows(clause.strip(), python) for clause in wanted.split(",") if clause.strip()
+    ):
         have = ".".join(map(str, python))
         raise PackageError(f"{package.label}: it requires Python {wanted}, the sandbox has {have}")
 
@@ -486,18 +536,26 @@ def check_together(packages: Iterable[Package], stdlib: frozenset[str]) -> dict[
     for package in packages:
         for name in sorted(package.modules):
             if name in RESERVED:
-                raise PackageError(f"{package.label}: the name {name} is reserved for the sandbox itself")
+                raise PackageError(
+                    f"{package.label}: the name {name} is reserved for the sandbox itself"
+                )
             if name in stdlib:
-                raise PackageError(f"{package.label}: its module {name} would be shadowed by the standard library's {name}")
+                raise PackageError(
+                    f"{package.label}: its module {name} would be shadowed by the standard library's {name}"
+                )
         for path, data in package.files.items():
             if path in files and files[path] != data:
-                raise PackageError(f"{package.label} and {owners[path].label} both have {path}, with different contents")
+                raise PackageError(
+                    f"{package.label} and {owners[path].label} both have {path}, with different contents"
+                )
             files[path] = data
             owners.setdefault(path, package)
     for path in files:
         for parent in _parents(path):
             if parent in files:
-                raise PackageError(f"{owners[path].label} has {path}, but {parent} is a file in {owners[parent].label}")
+                raise PackageError(
+                    f"{owners[path].label} has {path}, but {parent} is a file in {owners[parent].label}"
+                )
     return files
 
 

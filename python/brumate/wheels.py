@@ -13,7 +13,16 @@ import zlib
 from types import MappingProxyType
 
 from .errors import PackageError
-from .packages import Budget, Package, Tree, canonical, is_wanted, parse_metadata, read_file, refuse_native
+from .packages import (
+    Budget,
+    Package,
+    Tree,
+    canonical,
+    is_wanted,
+    parse_metadata,
+    read_file,
+    refuse_native,
+)
 
 __all__ = ["read_wheel"]
 
@@ -29,7 +38,9 @@ def read_wheel(path: str, python: tuple[int, ...], budget: Budget) -> Package:
     label = os.path.basename(path)
     match = _NAME.fullmatch(label)
     if not match:
-        raise PackageError(f"{label}: not a wheel's name, which is NAME-VERSION-PYTHON-ABI-PLATFORM.whl")
+        raise PackageError(
+            f"{label}: not a wheel's name, which is NAME-VERSION-PYTHON-ABI-PLATFORM.whl"
+        )
     _check_tags(label, match, python)
     tree = Tree(label, budget)
     with open(path, "rb") as packed:
@@ -37,7 +48,14 @@ def read_wheel(path: str, python: tuple[int, ...], budget: Budget) -> Package:
         try:
             with zipfile.ZipFile(packed) as archive:
                 _read_members(archive, tree, os.fstat(packed.fileno()).st_size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise PackageError(f"{label}: not a sound wheel: {error}") from None
     tree.check_kinds()
     info = _info_folder(tree)
@@ -80,13 +98,17 @@ def _read_members(archive: zipfile.ZipFile, tree: Tree, packed: int) -> None:
         path = tree.check_path(member.orig_filename)
         kind = stat.S_IFMT(member.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise PackageError(f"{tree.label}: {path} is {'a link' if kind == stat.S_IFLNK else 'no file'}")
+            raise PackageError(
+                f"{tree.label}: {path} is {'a link' if kind == stat.S_IFLNK else 'no file'}"
+            )
         if member.is_dir():
             continue
         if member.flag_bits & 1:
             raise PackageError(f"{tree.label}: {path} is encrypted")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise PackageError(f"{tree.label}: {path} is compressed in a way that wheels do not use")
+            raise PackageError(
+                f"{tree.label}: {path} is compressed in a way that wheels do not use"
+            )
         tree.expect(path, member.file_size)
         unpacked += member.file_size
         tree.budget.check_ratio(tree.label, packed, unpacked)
@@ -97,7 +119,9 @@ def _read_members(archive: zipfile.ZipFile, tree: Tree, packed: int) -> None:
 def _info_folder(tree: Tree) -> str:
     found = {path.partition("/")[0] for path in tree.files if re.match(r"[^/]+\.dist-info/", path)}
     if len(found) != 1:
-        raise PackageError(f"{tree.label}: a wheel has one .dist-info folder, this has {len(found)}")
+        raise PackageError(
+            f"{tree.label}: a wheel has one .dist-info folder, this has {len(found)}"
+        )
     return found.pop()
 
 
@@ -114,7 +138,9 @@ def _check_record(tree: Tree, info: str) -> None:
         raise PackageError(f"{tree.label}: {info}/RECORD is damaged") from None
     for row in filter(None, rows):
         if len(row) != 3:
-            raise PackageError(f"{tree.label}: {info}/RECORD has a line that is not path, hash, size")
+            raise PackageError(
+                f"{tree.label}: {info}/RECORD has a line that is not path, hash, size"
+            )
         path = tree.check_path(row[0])
         if path in exempt:
             continue
@@ -132,10 +158,14 @@ def _check_hash(tree: Tree, path: str, digest: str, size: str) -> None:
     algorithm, _, value = digest.partition("=")
     data = tree.files[path]
     if algorithm not in _HASHES:
-        raise PackageError(f"{tree.label}: {path} has no hash in RECORD that can be relied on (sha256)")
+        raise PackageError(
+            f"{tree.label}: {path} has no hash in RECORD that can be relied on (sha256)"
+        )
     have = base64.urlsafe_b64encode(hashlib.new(algorithm, data).digest()).rstrip(b"=").decode()
     if have != value.rstrip("="):
-        raise PackageError(f"{tree.label}: {path} is not the file that RECORD lists: its {algorithm} differs")
+        raise PackageError(
+            f"{tree.label}: {path} is not the file that RECORD lists: its {algorithm} differs"
+        )
     if size and size != str(len(data)):
         raise PackageError(f"{tree.label}: {path} has {len(data)} bytes, RECORD says {size[:20]}")
 

@@ -69,7 +69,12 @@ PACKAGES: dict[str, tuple[list[str], str, str]] = {
         "http://a.example/?q=%C3%A9",
     ),
 }  # fmt: skip
-IMPORTS = {"beautifulsoup4": "bs4", "python-dateutil": "dateutil", "pyyaml": "yaml", "attrs": "attr"}
+IMPORTS = {
+    "beautifulsoup4": "bs4",
+    "python-dateutil": "dateutil",
+    "pyyaml": "yaml",
+    "attrs": "attr",
+}
 
 
 def normal(name: str) -> str:
@@ -84,13 +89,29 @@ def fetched(requirement: str) -> Path:
 
     def found() -> Path | None:
         start = normal(f"{name}-{version}")
-        fits = [p for p in WHEELS.glob("*") if normal(p.name).startswith((start + "_tar_gz" if sdist else start + "_py"))]
+        fits = [
+            p
+            for p in WHEELS.glob("*")
+            if normal(p.name).startswith((start + "_tar_gz" if sdist else start + "_py"))
+        ]
         return fits[0] if fits else None
 
     if found() is None:
         WHEELS.mkdir(parents=True, exist_ok=True)
         how = [f"--no-binary={name}"] if sdist else PURE
-        command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "-d", str(WHEELS), *how, requirement]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "-d",
+            str(WHEELS),
+            *how,
+            requirement,
+        ]
         subprocess.run(command, check=True, timeout=600)
     path = found()
     assert path is not None, f"pip fetched no {requirement}"
@@ -106,7 +127,10 @@ def test_package(name: str, capsys: pytest.CaptureFixture[str]):
     built = time.monotonic() - started
     best = min(timed(factory, program, expected) for _ in range(3))
     with capsys.disabled():
-        print(f"\n{name:20} factory {built:6.2f} s   {factory.size_bytes / 1e6:6.1f} MB   sandbox and program {best * 1e3:7.2f} ms ", end="")
+        print(
+            f"\n{name:20} factory {built:6.2f} s   {factory.size_bytes / 1e6:6.1f} MB   sandbox and program {best * 1e3:7.2f} ms ",
+            end="",
+        )
     lazy = brumate.SandboxFactory(paths)
     assert lazy.create_sandbox().execute(program).stdout.rstrip() == expected
 

@@ -38,7 +38,9 @@ def wheel(
     `change` adds to the archive what RECORD does not list."""
     info = f"{name}-{version}.dist-info"
     members = {path: as_bytes(data) for path, data in files.items()}
-    members[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}".encode()
+    members[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{metadata}".encode()
+    )
     members[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tags}\n".encode()
     lines = [record_line(path, data) for path, data in members.items()] + [f"{info}/RECORD,,"]
     path = folder / f"{name}-{version}-{tags}.whl"
@@ -53,7 +55,11 @@ def wheel(
 
 
 def tarball(
-    folder: Path, files: Members, *, name: str = "pkg-1.0.tar.gz", change: Callable[[tarfile.TarFile], object] = lambda tar: None
+    folder: Path,
+    files: Members,
+    *,
+    name: str = "pkg-1.0.tar.gz",
+    change: Callable[[tarfile.TarFile], object] = lambda tar: None,
 ) -> Path:
     path = folder / name
     with tarfile.open(path, "w:gz") as tar:

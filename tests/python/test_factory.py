@@ -48,8 +48,16 @@ def out(box: Any, code: str) -> str:
 
 
 def test_imports_are_there_from_the_start(factory: brumate.SandboxFactory):
-    assert out(factory.create_sandbox(), "import sys; print('pkg' in sys.modules, 'pkg.later' in sys.modules)") == "True False\n"
-    assert out(brumate.Sandbox(), "import importlib.util as u; print(u.find_spec('pkg'))") == "None\n"
+    assert (
+        out(
+            factory.create_sandbox(),
+            "import sys; print('pkg' in sys.modules, 'pkg.later' in sys.modules)",
+        )
+        == "True False\n"
+    )
+    assert (
+        out(brumate.Sandbox(), "import importlib.util as u; print(u.find_spec('pkg'))") == "None\n"
+    )
 
 
 def test_packages_are_whole(factory: brumate.SandboxFactory):
@@ -77,20 +85,31 @@ for path in sorted(glob.glob('/lib/python3.13/site-packages/pkg/**/*.pyc', recur
     print(path.rpartition('/')[2], head == importlib.util.MAGIC_NUMBER + b'\\1\\0\\0\\0')
 """
     tag = "cpython-313.pyc True"
-    assert out(factory.create_sandbox(), code).splitlines() == [f"__init__.{tag}", f"deep.{tag}", f"later.{tag}"]
+    assert out(factory.create_sandbox(), code).splitlines() == [
+        f"__init__.{tag}",
+        f"deep.{tag}",
+        f"later.{tag}",
+    ]
 
 
 def test_sandboxes_of_one_factory_do_not_see_each_other(factory: brumate.SandboxFactory):
     one, two = factory.create_session(), factory.create_session()
-    one.execute("import pkg; pkg.state.append('secret'); pkg.word = 'mine'; open('/tmp/x', 'w').close()")
+    one.execute(
+        "import pkg; pkg.state.append('secret'); pkg.word = 'mine'; open('/tmp/x', 'w').close()"
+    )
     for other in (two, factory.create_session(), factory.create_sandbox()):
-        assert out(other, "import os, pkg; print(pkg.state, pkg.word, os.path.exists('/tmp/x'))") == "[] deep False\n"
+        assert (
+            out(other, "import os, pkg; print(pkg.state, pkg.word, os.path.exists('/tmp/x'))")
+            == "[] deep False\n"
+        )
     assert out(one, "print(pkg.state)") == "['secret']\n"
 
 
 def test_random_numbers_differ_in_each_sandbox(factory: brumate.SandboxFactory):
     code = "import pkg, random; print(pkg.shared.random(), pkg.own.random(), pkg.system.random(), random.random())"
-    assert len({word for _ in range(4) for word in out(factory.create_sandbox(), code).split()}) == 16
+    assert (
+        len({word for _ in range(4) for word in out(factory.create_sandbox(), code).split()}) == 16
+    )
 
 
 def test_nothing_of_the_build_is_left_in_a_sandbox(factory: brumate.SandboxFactory):
@@ -118,7 +137,12 @@ def test_options_reach_sandboxes_and_sessions(factory: brumate.SandboxFactory):
     limits = brumate.ResourceLimits(execution_timeout_ms=100)
     with pytest.raises(brumate.TimeoutError):
         factory.create_sandbox(resource_limits=limits).execute("while True: pass")
-    assert factory.create_sandbox(result_variable="pkg_word").execute("import pkg; pkg_word = pkg.word").result == "deep"
+    assert (
+        factory.create_sandbox(result_variable="pkg_word")
+        .execute("import pkg; pkg_word = pkg.word")
+        .result
+        == "deep"
+    )
     assert factory.create_session(execution_timeout_ms=5000).execution_timeout_ms == 5000
     with pytest.raises(TypeError):
         factory.create_sandbox(image=None)
@@ -127,7 +151,14 @@ def test_options_reach_sandboxes_and_sessions(factory: brumate.SandboxFactory):
 def test_factories_are_told_apart(tmp_path: Path, factory: brumate.SandboxFactory):
     other = brumate.SandboxFactory([wheel(tmp_path, {"pkg.py": "word = 'other'"}, version="2.0")])
     boxes = [(factory, "deep"), (other, "other"), (factory, "deep")]
-    threads = [threading.Thread(target=lambda f=f, w=w: words.append(out(f.create_sandbox(), "import pkg; print(pkg.word)") == w + "\n")) for f, w in boxes]
+    threads = [
+        threading.Thread(
+            target=lambda f=f, w=w: words.append(
+                out(f.create_sandbox(), "import pkg; print(pkg.word)") == w + "\n"
+            )
+        )
+        for f, w in boxes
+    ]
     words: list[bool] = []
     for thread in threads:
         thread.start()
@@ -141,7 +172,12 @@ def test_two_factories_are_made_at_once(tmp_path: Path):
     made: dict[int, str] = {}
 
     def make(i: int) -> None:
-        made[i] = out(brumate.SandboxFactory([tree(tmp_path / f"f-{i}", {"m.py": f"i = {i}"})], ["m"]).create_sandbox(), "import m; print(m.i)")
+        made[i] = out(
+            brumate.SandboxFactory(
+                [tree(tmp_path / f"f-{i}", {"m.py": f"i = {i}"})], ["m"]
+            ).create_sandbox(),
+            "import m; print(m.i)",
+        )
 
     threads = [threading.Thread(target=make, args=(i,)) for i in range(3)]
     for thread in threads:
@@ -151,16 +187,30 @@ def test_two_factories_are_made_at_once(tmp_path: Path):
     assert made == {i: f"{i}\n" for i in range(3)}
 
 
-@pytest.mark.parametrize("make", [wheel, tarball, lambda folder, files: tree(folder / "own", files)])
+@pytest.mark.parametrize(
+    "make", [wheel, tarball, lambda folder, files: tree(folder / "own", files)]
+)
 def test_each_kind_of_package_can_be_used(tmp_path: Path, make: Callable[..., Path]):
     path = make(tmp_path, {"own/__init__.py": "word = 'mine'"})
     for given in (path, str(path)):
-        assert out(brumate.SandboxFactory(packages=[given], imports=["own"]).create_sandbox(), "import own; print(own.word)") == "mine\n"
+        assert (
+            out(
+                brumate.SandboxFactory(packages=[given], imports=["own"]).create_sandbox(),
+                "import own; print(own.word)",
+            )
+            == "mine\n"
+        )
 
 
 def test_a_factory_needs_no_packages():
     factory = brumate.SandboxFactory(imports=["csv", "xml.dom"])
-    assert out(factory.create_sandbox(), "import sys; print('csv' in sys.modules, 'xml.dom' in sys.modules)") == "True True\n"
+    assert (
+        out(
+            factory.create_sandbox(),
+            "import sys; print('csv' in sys.modules, 'xml.dom' in sys.modules)",
+        )
+        == "True True\n"
+    )
     assert factory.packages == ()
 
 
@@ -174,14 +224,20 @@ def test_a_factory_survives_as_file_and_as_bytes(factory: brumate.SandboxFactory
     assert [p.name for p in tmp_path.iterdir()] == ["factory.bin"]
     assert path.stat().st_size == factory.size_bytes == len(factory.to_bytes())
     code = "import sys, pkg; print('pkg' in sys.modules, pkg.word)"
-    for again in (brumate.SandboxFactory.load(path), brumate.SandboxFactory.load(str(path)), brumate.SandboxFactory.from_bytes(factory.to_bytes())):
+    for again in (
+        brumate.SandboxFactory.load(path),
+        brumate.SandboxFactory.load(str(path)),
+        brumate.SandboxFactory.from_bytes(factory.to_bytes()),
+    ):
         assert out(again.create_sandbox(), code) == "True deep\n"
         assert (again.packages, again.size_bytes) == (factory.packages, factory.size_bytes)
         assert again.to_bytes() == factory.to_bytes()
         assert repr(again) == repr(factory)
 
 
-def test_a_file_that_is_replaced_or_removed_is_not_missed(factory: brumate.SandboxFactory, tmp_path: Path):
+def test_a_file_that_is_replaced_or_removed_is_not_missed(
+    factory: brumate.SandboxFactory, tmp_path: Path
+):
     path = tmp_path / "factory.bin"
     factory.save(path)
     loaded = brumate.SandboxFactory.load(path)
@@ -193,13 +249,17 @@ def test_a_file_that_is_replaced_or_removed_is_not_missed(factory: brumate.Sandb
     assert brumate.SandboxFactory.load(path).packages == factory.packages
 
 
-def test_another_process_can_load_it(factory: brumate.SandboxFactory, tmp_path: Path, python: Callable[..., Any]):
+def test_another_process_can_load_it(
+    factory: brumate.SandboxFactory, tmp_path: Path, python: Callable[..., Any]
+):
     factory.save(tmp_path / "f.bru")
     source = "import brumate, sys\nprint(brumate.SandboxFactory.load(sys.argv[1]).create_sandbox().execute('import pkg; print(pkg.word)').stdout)"
     assert python(source, str(tmp_path / "f.bru")).stdout == "deep\n\n"
 
 
-def test_a_save_that_fails_leaves_what_was_there(factory: brumate.SandboxFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_save_that_fails_leaves_what_was_there(
+    factory: brumate.SandboxFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     path = tmp_path / "factory.bin"
     path.write_bytes(b"before")
 
@@ -220,10 +280,20 @@ def damaged(data: bytes) -> Iterator[bytes]:
         yield data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def test_what_is_no_factory_is_an_initialization_error(factory: brumate.SandboxFactory, tmp_path: Path):
+def test_what_is_no_factory_is_an_initialization_error(
+    factory: brumate.SandboxFactory, tmp_path: Path
+):
     data = factory.to_bytes()
     path = tmp_path / "damaged.bin"
-    for bad in (b"", b"x", b"PK\3\4" * 5000, data[:-1], data[:4096], data[: len(data) // 2], *damaged(data)):
+    for bad in (
+        b"",
+        b"x",
+        b"PK\3\4" * 5000,
+        data[:-1],
+        data[:4096],
+        data[: len(data) // 2],
+        *damaged(data),
+    ):
         path.write_bytes(bad)
         with pytest.raises(brumate.InitializationError, match="damaged.bin"):
             brumate.SandboxFactory.load(path)
@@ -277,7 +347,9 @@ def test_descriptors_go_with_the_factory(factory: brumate.SandboxFactory, tmp_pa
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_forked_child_can_use_it_and_the_parent_still(factory: brumate.SandboxFactory, tmp_path: Path, python: Callable[..., Any]):
+def test_a_forked_child_can_use_it_and_the_parent_still(
+    factory: brumate.SandboxFactory, tmp_path: Path, python: Callable[..., Any]
+):
     factory.save(tmp_path / "f.bru")
     source = """
 import brumate, os, sys
@@ -310,13 +382,25 @@ IMPORTS = {
 @pytest.mark.parametrize("source", IMPORTS)
 def test_an_import_that_fails_is_told_in_one_line(tmp_path: Path, source: str):
     with pytest.raises(brumate.InitializationError, match=IMPORTS[source]) as caught:
-        brumate.SandboxFactory([wheel(tmp_path, {"bad.py": source})], ["bad"], timeout_ms=2000, max_memory_bytes=100 << 20)
+        brumate.SandboxFactory(
+            [wheel(tmp_path, {"bad.py": source})],
+            ["bad"],
+            timeout_ms=2000,
+            max_memory_bytes=100 << 20,
+        )
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_dependency_is_told_with_who_asks_for_it(tmp_path: Path):
-    path = wheel(tmp_path, {"pkg.py": "import other"}, metadata="Requires-Dist: Other.Thing>=2\nRequires-Dist: rest; extra == 'all'\n")
-    with pytest.raises(brumate.InitializationError, match=r"add the package that has other to packages; pkg requires Other.Thing>=2$"):
+    path = wheel(
+        tmp_path,
+        {"pkg.py": "import other"},
+        metadata="Requires-Dist: Other.Thing>=2\nRequires-Dist: rest; extra == 'all'\n",
+    )
+    with pytest.raises(
+        brumate.InitializationError,
+        match=r"add the package that has other to packages; pkg requires Other.Thing>=2$",
+    ):
         brumate.SandboxFactory([path], ["pkg"])
 
 
