@@ -97,7 +97,7 @@ def _environment(env: Mapping[str, str] | None) -> tuple[bytes, ...]:
         return ()
     if not hasattr(env, "items"):
         raise TypeError(f"env must be a dict, not {type(env).__name__}")
-    pairs = []
+    pairs: list[bytes] = []
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"env must map strings to strings; {name!r} does not")
@@ -125,7 +125,7 @@ def _mounts(mounts: Any) -> tuple[tuple[bytes, bytes, bool], ...]:
         return ()
     if not hasattr(mounts, "items"):
         raise TypeError(f"mounts must be a dict, not {type(mounts).__name__}")
-    found = []
+    found: list[tuple[bytes, bytes, bool]] = []
     for guest, where in mounts.items():
         host, mode = where if isinstance(where, tuple) and len(where) == 2 else (where, "ro")
         found.append(_mount(guest, host, mode))

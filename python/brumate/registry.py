@@ -292,7 +292,8 @@ def _given(callbacks: Callbacks | None) -> Iterable[Function]:
         return list(callbacks._table.functions.values())  # pyright: ignore[reportPrivateUsage]
     _need_collection(callbacks)
     if isinstance(callbacks, Mapping):
-        return [_function(name, fn, None, None) for name, fn in callbacks.items()]
+        by_name: Any = callbacks
+        return [_function(name, fn, None, None) for name, fn in by_name.items()]
     return [_entry(number, entry) for number, entry in enumerate(callbacks)]
 
 

@@ -62,7 +62,7 @@ class _Copy:
     def __init__(self, fields: dict[str, Any]) -> None:
         object.__setattr__(self, "_fields", fields)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return ExecuteResult
 
