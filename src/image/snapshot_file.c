@@ -1,12 +1,10 @@
 /* Snapshots as files: whole or not at all. */
 #define _GNU_SOURCE
+#include "image/replace.h"
 #include "image/snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,40 +17,15 @@ static bru_status write_all(int fd, const char *path, const uint8_t *bytes, size
         bytes += n;
         len -= (size_t)n;
     }
-    if (fsync(fd) != 0) return error_errno(err, errno, "cannot write the snapshot %s", path);
     return BRU_OK;
 }
 
-/* Makes the new name of a file in it outlive a power cut. */
-static bru_status sync_folder(char *path, bru_error *err) {
-    char *slash = strrchr(path, '/');
-    if (slash) slash[slash == path] = '\0';
-    int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bru_status st = BRU_OK;
-    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
-        st = error_errno(err, errno, "cannot make the snapshot's name last");
-    if (fd >= 0) close(fd);
-    return st;
-}
-
 bru_status snapshot_file_write(const char *path, const void *bytes, size_t len, bru_error *err) {
-    size_t room = strlen(path) + sizeof ".XXXXXX";
-    char *temporary = mem_zero(room, 1);
-    if (!temporary) return error_set(err, BRU_ENOMEM, "no memory to write a snapshot");
-    snprintf(temporary, room, "%s.XXXXXX", path);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) {
-        bru_status st = error_errno(err, errno, "cannot write beside %s", path);
-        mem_free(temporary);
-        return st;
-    }
-    bru_status st = write_all(fd, path, bytes, len, err);
-    if (!st && rename(temporary, path) != 0)
-        st = error_errno(err, errno, "cannot put the snapshot at %s", path);
-    if (st) unlink(temporary);
-    close(fd);
-    if (!st) st = sync_folder(temporary, err);
-    mem_free(temporary);
+    replacement file;
+    bru_status st = replacement_open(&file, path, err);
+    if (!st) st = write_all(file.fd, path, bytes, len, err);
+    if (!st) st = replacement_finish(&file, 0600, err);
+    replacement_close(&file);
     return st;
 }
 

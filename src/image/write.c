@@ -2,29 +2,24 @@
 #define _GNU_SOURCE
 #include "image/format.h"
 #include "image/image.h"
+#include "image/replace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct image_writer {
-    int fd;
-    char *path, *temporary;
-    bool nameless; /* `temporary` is not there yet */
-    bool finished;
+    replacement file;
     uint64_t at; /* where the next byte goes */
     format_header header;
 };
 
 static bru_status put(image_writer *w, const void *bytes, size_t len, bru_error *err) {
     for (const uint8_t *p = bytes; len > 0;) {
-        ssize_t n = pwrite(w->fd, p, len, (off_t)w->at);
+        ssize_t n = pwrite(w->file.fd, p, len, (off_t)w->at);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_errno(err, errno, "cannot write the image %s", w->path);
+        if (n < 0) return error_errno(err, errno, "cannot write the image %s", w->file.path);
         p += n;
         w->at += (uint64_t)n;
         len -= (size_t)n;
@@ -42,22 +37,6 @@ static void align(image_writer *w) {
 
 /* Times inside are fixed, so that equal inputs give equal files: 2020-01-01. */
 #define ROOT_MTIME 1577836800000000000ull
-
-/* A file without a name, where the file system can: nothing is left of it whatever ends us. Else
- * one with a name beside the image to be. */
-static bru_status open_temporary(image_writer *w, bru_error *err) {
-    char *slash = strrchr(w->temporary, '/');
-    if (slash) *slash = '\0';
-    const char *folder = !slash ? "." : slash == w->temporary ? "/" : w->temporary;
-    w->fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (slash) *slash = '/';
-    w->nameless = w->fd >= 0;
-    if (w->nameless) return BRU_OK;
-    w->fd = mkostemp(w->temporary, O_CLOEXEC);
-    if (w->fd >= 0) return BRU_OK;
-    w->temporary[0] = '\0';
-    return error_errno(err, errno, "cannot write beside %s", w->path);
-}
 
 static bru_status put_root(image_writer *w, vfs_fs *root, const bru_build_file *files, size_t count,
                            bru_error *err) {
@@ -79,16 +58,7 @@ bru_status image_writer_new(const char *path, vfs_fs *root, const bru_build_file
     *out = NULL;
     image_writer *w = mem_zero(1, sizeof *w);
     if (!w) return error_set(err, BRU_ENOMEM, "no memory to write an image");
-    w->fd = -1;
-    w->path = mem_string(path);
-    size_t len = strlen(path) + sizeof ".XXXXXX";
-    w->temporary = mem_zero(len, 1);
-    bru_status st = BRU_OK;
-    if (!w->path || !w->temporary) st = error_set(err, BRU_ENOMEM, "no memory to write an image");
-    if (!st) {
-        snprintf(w->temporary, len, "%s.XXXXXX", path);
-        st = open_temporary(w, err);
-    }
+    bru_status st = replacement_open(&w->file, path, err);
     w->at = FORMAT_PAGE;
     if (!st) st = put_root(w, root, files, count, err);
     if (st)
@@ -98,27 +68,8 @@ bru_status image_writer_new(const char *path, vfs_fs *root, const bru_build_file
     return st;
 }
 
-/* Gives a nameless file a name of its own beside the image, for rename() to replace that by. */
-static bru_status name_temporary(image_writer *w, bru_error *err) {
-    char from[40];
-    uint8_t random[3];
-    if (!w->nameless) return BRU_OK;
-    snprintf(from, sizeof from, "/proc/self/fd/%d", w->fd);
-    for (int tries = 0; tries < 100; tries++) {
-        if (!random_system.fill(NULL, random, sizeof random)) break;
-        snprintf(w->temporary + strlen(w->path), 8, ".%02x%02x%02x", random[0], random[1],
-                 random[2]);
-        if (linkat(AT_FDCWD, from, AT_FDCWD, w->temporary, AT_SYMLINK_FOLLOW) == 0) {
-            w->nameless = false;
-            return BRU_OK;
-        }
-        if (errno != EEXIST) break;
-    }
-    return error_errno(err, errno, "cannot put the image at %s", w->path);
-}
-
 bru_status image_writer_root(image_writer *w, vfs_fs **out, bru_error *err) {
-    return image_root_map(w->fd, w->header.root.offset, w->header.root.len, true, out, err);
+    return image_root_map(w->file.fd, w->header.root.offset, w->header.root.len, true, out, err);
 }
 
 /* The pages that are not zero, neighbours in one go; the others stay holes. */
@@ -136,8 +87,8 @@ static bru_status put_memory(image_writer *w, gmem memory, bru_error *err) {
         from = at + FORMAT_PAGE;
     }
     w->at = start + memory.size;
-    if (ftruncate(w->fd, (off_t)w->at) != 0)
-        return error_errno(err, errno, "cannot write the image %s", w->path);
+    if (ftruncate(w->file.fd, (off_t)w->at) != 0)
+        return error_errno(err, errno, "cannot write the image %s", w->file.path);
     return BRU_OK;
 }
 
@@ -177,7 +128,7 @@ static bru_status put_header(image_writer *w, bru_error *err) {
     memcpy(w->header.magic, FORMAT_MAGIC, sizeof w->header.magic);
     w->header.version = FORMAT_VERSION;
     w->header.file_len = w->at;
-    bru_status st = format_content_sum(w->fd, w->at, w->header.content_sum, w->path, err);
+    bru_status st = format_content_sum(w->file.fd, w->at, w->header.content_sum, w->file.path, err);
     format_header_sum(&w->header, w->header.header_sum);
     w->at = 0;
     return st ? st : put(w, &w->header, sizeof w->header, err);
@@ -187,20 +138,11 @@ bru_status image_writer_finish(image_writer *w, const image_state *state, bru_er
     bru_status st = put_memory(w, state->memory, err);
     if (!st) st = put_manifest(w, state, err);
     if (!st) st = put_header(w, err);
-    if (!st && fchmod(w->fd, 0644) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
-    if (!st && fsync(w->fd) != 0) st = error_errno(err, errno, "cannot write %s", w->path);
-    if (!st) st = name_temporary(w, err);
-    if (!st && rename(w->temporary, w->path) != 0)
-        st = error_errno(err, errno, "cannot put the image at %s", w->path);
-    w->finished = st == BRU_OK;
-    return st;
+    return st ? st : replacement_finish(&w->file, 0644, err);
 }
 
 void image_writer_free(image_writer *w) {
     if (!w) return;
-    if (w->fd >= 0) close(w->fd);
-    if (!w->finished && !w->nameless && w->temporary && w->temporary[0]) unlink(w->temporary);
-    mem_free(w->temporary);
-    mem_free(w->path);
+    replacement_close(&w->file);
     mem_free(w);
 }

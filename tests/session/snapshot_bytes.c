@@ -5,7 +5,9 @@
 #include "image/snapshot.h"
 #include "session/state.h"
 
+#include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Other processes ------------------------------------------------------------------------- */
@@ -65,6 +67,37 @@ TEST(another_process_goes_on_in_the_middle_of_an_await) {
     bru_session_free(s);
     bru_snapshot_free(snapshot);
     CHECK_EQ(in_another_process(path), 42);
+    unlink(path);
+}
+
+/* Saves one after the other at `path`, until it is killed. */
+static void save_for_ever(bru_snapshot *const two[2], const char *path) {
+    for (unsigned i = 0; bru_snapshot_save(two[i % 2], path, NULL) == BRU_OK; i++) {
+    }
+    _exit(1);
+}
+
+TEST(a_save_that_is_killed_leaves_a_whole_snapshot) {
+    bru_session *s = session_with(NULL);
+    bru_snapshot *two[2], *loaded = NULL;
+    char path[] = "/tmp/asleep.XXXXXX";
+    close(mkstemp(path));
+    two[0] = snapshot_of(s);
+    CHECK_RUN(s, "import os; x = os.urandom(1 << 20)", "");
+    two[1] = snapshot_of(s);
+    REQUIRE(two[0] && two[1]);
+    REQUIRE(bru_snapshot_save(two[0], path, NULL) == BRU_OK);
+    for (long i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) save_for_ever(two, path);
+        nanosleep(&(struct timespec){ 0, 1000000 + i * 777000 }, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        CHECK_EQ(bru_snapshot_load(path, &loaded, NULL), BRU_OK);
+        bru_snapshot_free(loaded);
+    }
+    for (int i = 0; i < 2; i++) bru_snapshot_free(two[i]);
+    bru_session_free(s);
     unlink(path);
 }
 
