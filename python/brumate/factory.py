@@ -317,7 +317,7 @@ def _explained(message: str, packages: tuple[Package, ...]) -> str:
         return message
     if missing[1].partition(".")[0] in _standard_library():
         return f"{message}; the Python of a sandbox goes without this part of the standard library"
-    from .packages import canonical
+    from .metadata import canonical
 
     have = {canonical(package.name or "") for package in packages}
     wanted: list[str] = []

@@ -13,16 +13,8 @@ import zlib
 from types import MappingProxyType
 
 from .errors import PackageError
-from .packages import (
-    Budget,
-    Package,
-    Tree,
-    canonical,
-    is_wanted,
-    parse_metadata,
-    read_file,
-    refuse_native,
-)
+from .metadata import canonical, parse_metadata
+from .packages import Budget, Package, Tree, is_wanted, read_file, refuse_native
 
 __all__ = ["read_wheel"]
 
