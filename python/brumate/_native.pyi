@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
+from .drive import Event
 from .result import Artifact
 
 version: str
-
-# (kind, call or time, function or result, arguments, keywords); kinds are named in drive.py
-Event = tuple[int, int, Any, Any, Any]
 
 @final
 class Image:
@@ -102,8 +100,6 @@ class Notifier:
     def fileno(self) -> int: ...
     def dispatch(self) -> None: ...
 
-def stop_workers() -> None: ...
-
 @final
 class Session:
     waker: Callable[[], object] | None
@@ -133,6 +129,8 @@ class Session:
     def reset(self, files: bool, /) -> None: ...
     def clear_state(self) -> None: ...
     def interrupt(self) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def restore(self, data: bytes | bytearray | memoryview, /) -> None: ...
     def private_bytes(self) -> int: ...
     def execute(
         self,

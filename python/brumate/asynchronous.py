@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from contextvars import Context
     from typing import Any
 
-    from ._native import Event, ExecuteResult, Session
-    from .drive import _Helper
+    from ._native import ExecuteResult, Session
+    from .drive import Event, _Helper, _Job
 
 __all__ = ["drive_privately", "execute"]
 
 # How long the end of a run waits for functions that were cancelled, seconds.
 CANCEL_GRACE = 0.05
 
-_EAGER = sys.version_info >= (3, 12)
+# Begin a task at once, where Python can.
+_EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 async def _result(awaitable: Awaitable[Any]) -> Any:
@@ -65,14 +66,12 @@ class _Calls:
         """Begins, at once where Python can; what is over by then is answered."""
         coroutine = awaitable if asyncio.iscoroutine(awaitable) else _result(awaitable)
         context = self.context.copy()
-        task: asyncio.Task[Any]
-        if _EAGER:
-            task = asyncio.Task(coroutine, loop=self.loop, context=context, eager_start=True)
-            if task.done():
-                self._finish(number, task)
-                return
-        else:
-            task = self.loop.create_task(coroutine, context=context)
+        task: asyncio.Task[Any] = asyncio.Task(
+            coroutine, loop=self.loop, context=context, **_EAGER
+        )
+        if task.done():
+            self._finish(number, task)
+            return
         timer = None
         if self.timeout is not None:
             timer = self.loop.call_later(self.timeout, self._expire, number)
@@ -126,9 +125,10 @@ class _Calls:
 class _PrivateRun:
     """Drives a run on a helper thread, with an event loop that runs while the guest waits."""
 
-    def __init__(self, core: Session, ticket: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.core = core
-        self.ticket = ticket
+    def __init__(self, job: _Job, loop: asyncio.AbstractEventLoop) -> None:
+        self.job = job
+        self.core = core = job.core
+        self.ticket = job.ticket
         self.loop = loop
         self.calls = _Calls(loop, copy_context(), core.call_timeout, self._answer)
         self.answered = False
@@ -156,7 +156,7 @@ class _PrivateRun:
 
     async def run(self, event: Event) -> Event:
         core = self.core
-        core.waker = wake = lambda: self.loop.call_soon_threadsafe(self._wake)
+        self.job.wake_loop = lambda: self.loop.call_soon_threadsafe(self._wake)
         try:
             while event[0] not in (DONE, LOST):
                 if event[0] == CALL_ASYNC:
@@ -168,20 +168,19 @@ class _PrivateRun:
                 event = core.drive(self.ticket)
             return event
         finally:
-            if core.waker is wake:
-                core.waker = None
+            self.job.wake_loop = None
             left = self.calls.drop_all()
             if left:
                 await asyncio.wait(left, timeout=CANCEL_GRACE)
 
 
-def drive_privately(core: Session, ticket: int, helper: _Helper, event: Event) -> Event:
+def drive_privately(job: _Job, helper: _Helper, event: Event) -> Event:
     """Drives the run to its end, with `event` in hand; or until another has taken it over."""
     loop = helper.loop
     if loop is None:
         loop = helper.loop = asyncio.new_event_loop()
     try:
-        end: Event = loop.run_until_complete(_PrivateRun(core, ticket, loop).run(event))
+        end: Event = loop.run_until_complete(_PrivateRun(job, loop).run(event))
     finally:
         if asyncio.all_tasks(loop):
             helper.later = lambda: _wait_for_all(loop)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ._native import Session
     from .errors import BrumateError
 
+    # kind, call or time, function or result, arguments, keywords
+    Event = tuple[int, int, Any, Any, Any]
+
 __all__ = ["finish", "settle"]
 
 # Kinds of events, as the extension numbers them.
@@ -156,7 +159,7 @@ def _prepare() -> None:
 class _Job:
     """A run in the hands of a helper."""
 
-    __slots__ = ("context", "core", "done", "error", "result", "ticket")
+    __slots__ = ("context", "core", "done", "error", "finished", "result", "ticket", "wake_loop")
 
     def __init__(self, core: Session, context: Context) -> None:
         self.core = core
@@ -164,7 +167,9 @@ class _Job:
         self.ticket = core.claim()
         self.result: ExecuteResult | None = None
         self.error: BaseException | None = None
-        self.done = _thread.allocate_lock()
+        self.finished = False
+        self.wake_loop: Callable[[], object] | None = None  # of the helper, while one runs there
+        self.done = _thread.allocate_lock()  # released to wake the caller
         self.done.acquire()
 
     def __call__(self, helper: _Helper) -> None:
@@ -172,14 +177,33 @@ class _Job:
             self.context.run(self.drive, helper)
         except BaseException as e:  # whatever it is, it belongs to the caller
             self.error = e
-        self.done.release()
+        self.finished = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Lets the caller look."""
+        try:
+            self.done.release()
+        except RuntimeError:
+            pass  # it was told already
+
+    def interrupted(self) -> None:
+        """Lets caller and helper look: the guest is to be stopped."""
+        self.wake()
+        self.nudge()
+
+    def nudge(self) -> None:
+        """The helper may wait in its event loop for a run that is no longer its own."""
+        wake = self.wake_loop
+        if wake is not None:
+            wake()
 
     def drive(self, helper: _Helper) -> None:
         event = self.core.drive(self.ticket)
         if event[0] not in (DONE, LOST):
             from .asynchronous import drive_privately
 
-            event = drive_privately(self.core, self.ticket, helper, event)
+            event = drive_privately(self, helper, event)
         if event[0] == DONE:
             self.result = event[2]
 
@@ -194,14 +218,17 @@ def finish(core: Session) -> ExecuteResult:
         if not start_helper(job):
             core.abandon(job.ticket)
             raise RuntimeError(f"{HELPERS_MAX} host functions are stuck: no thread is left to call one")
+        core.waker = job.interrupted
         try:
             taken = _wait(core, job)
         except BaseException:
             if core.abandon(job.ticket):
-                _nudge(core)
-            else:
+                job.nudge()
+            while core.busy and not job.finished:
                 job.done.acquire()
             raise
+        finally:
+            core.waker = None
         if not taken:
             if job.error is not None:
                 raise job.error
@@ -215,15 +242,9 @@ def finish(core: Session) -> ExecuteResult:
 
 def _wait(core: Session, job: _Job) -> bool:
     """Until the helper is done. True: its time was over, and the run is ours again."""
-    while not job.done.acquire(timeout=core.patience()):
-        if core.overdue(job.ticket):
-            _nudge(core)
+    while not job.finished:
+        job.done.acquire(timeout=core.patience())
+        if not job.finished and core.overdue(job.ticket):
+            job.nudge()
             return True
     return False
-
-
-def _nudge(core: Session) -> None:
-    """The helper may wait in its event loop for a run that is no longer its own."""
-    waker = core.waker
-    if waker is not None:
-        waker()

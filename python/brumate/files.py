@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     class Native(Protocol):
         """What sessions and storages of the extension have in common."""
 
-        def write_file(self, path: str, offset: int, data: Any, replace: bool) -> None: ...
-        def read_file(self, path: str, offset: int, length: int) -> bytes: ...
-        def stat_file(self, path: str) -> Raw: ...
-        def list_files(self, path: str) -> list[Raw]: ...
-        def remove_file(self, path: str) -> None: ...
-        def make_folder(self, path: str) -> None: ...
+        def write_file(self, path: str, offset: int, data: Any, replace: bool, /) -> None: ...
+        def read_file(self, path: str, offset: int, length: int, /) -> bytes: ...
+        def stat_file(self, path: str, /) -> Raw: ...
+        def list_files(self, path: str, /) -> list[Raw]: ...
+        def remove_file(self, path: str, /) -> None: ...
+        def make_folder(self, path: str, /) -> None: ...
 
 
 __all__ = ["FileInfo", "Files"]
@@ -78,6 +78,18 @@ class FileInfo:
 def _info(raw: Raw) -> FileInfo:
     name, kind, size, mtime = raw
     return FileInfo(name, _KINDS[kind], size, mtime)
+
+
+class _Left:
+    """How many bytes may still leave the sandbox."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def take(self, count: int, path: str) -> None:
+        self.count -= count
+        if self.count < 0:
+            raise OSError(errno.EFBIG, "the folder has more than max_bytes", path)
 
 
 def _joined(folder: str, name: str) -> str:
@@ -231,11 +243,11 @@ class Files:
         os.makedirs(host, exist_ok=True)
         folder = os.open(host, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            self._fetch(path, folder, [max_bytes], 0)
+            self._fetch(path, folder, _Left(max_bytes), 0)
         finally:
             os.close(folder)
 
-    def _fetch(self, path: str, folder: int, left: list[int], depth: int) -> None:
+    def _fetch(self, path: str, folder: int, left: _Left, depth: int) -> None:
         if depth > DEPTH_MAX:
             raise OSError(errno.ELOOP, f"more than {DEPTH_MAX} folders in folders", path)
         for name, kind, _, _ in self._try(path, self._native.list_files):
@@ -251,15 +263,13 @@ class Files:
             elif kind == 0:
                 self._fetch_file(where, name, folder, left)
 
-    def _fetch_file(self, path: str, name: str, folder: int, left: list[int]) -> None:
+    def _fetch_file(self, path: str, name: str, folder: int, left: _Left) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         with os.fdopen(os.open(name, flags, 0o644, dir_fd=folder), "wb") as file:
             if not stat_module.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "what is there on the host is no file", name)
             for piece in self.read(path):
-                left[0] -= len(piece)
-                if left[0] < 0:
-                    raise OSError(errno.EFBIG, "the folder has more than max_bytes", path)
+                left.take(len(piece), path)
                 file.write(piece)
 
 

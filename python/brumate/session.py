@@ -212,6 +212,22 @@ class Session:
             raise BrumateError(self._ended)
         self._core.clear_state()
 
+    def snapshot_state(self) -> bytes:
+        """The session's whole state as bytes: variables, modules, its own files (not those of `vfs`). To be given to
+        `restore_state` of this session or another one of the same image, here or in another process."""
+        if self._ended is not None:
+            raise BrumateError(self._ended)
+        return self._core.snapshot()
+
+    def restore_state(self, snapshot: bytes | bytearray | memoryview) -> None:
+        """Back to a state that `snapshot_state` gave. Callbacks, limits, mounts and `vfs` are this session's own.
+
+        A snapshot from an untrusted source can do no more than untrusted code could.
+        ValueError: it is none, or damaged. BrumateError: it belongs to another image, or needs more than the
+        session's limits. If a message says that the session was reset, its state is lost."""
+        self._core.restore(snapshot)
+        self._ended = None
+
     @property
     def execution_count(self) -> int:
         """How many runs came to their end, well or not, since the session was made or reset."""

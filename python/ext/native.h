@@ -9,7 +9,9 @@
  *   run.c       one run: the loop over events, host functions, streams
  *   signals.c   Ctrl-C while the guest has the main thread
  *   worker.c    threads that run guests for an event loop
- *   files.c     files of a session
+ *   files.c     files of a session or storage
+ *   snapshot.c  a session's state as bytes
+ *   build.c     images made of others
  *
  * One interpreter. Whatever is not marked as atomic is touched under the GIL only; the library is
  * called without it wherever a guest may run. */
@@ -97,6 +99,7 @@ typedef struct run_state {
     uint64_t open;      /* calls that were not answered yet */
     uint32_t host_call; /* in RUN_HOST: the call being performed, and since when; 0 since: none */
     uint64_t host_since;
+    bool interrupted; /* interrupt() was called */
 } run_state;
 
 typedef struct session_object {
@@ -130,6 +133,7 @@ extern unsigned long native_forks;
 extern PyMethodDef run_methods[]; /* of Session, in run.c: NULL-terminated */
 extern PyMethodDef file_methods[];
 extern PyMethodDef job_methods[];
+extern PyMethodDef snapshot_methods[];
 
 uint64_t native_clock(void); /* CLOCK_MONOTONIC, ns */
 

@@ -635,6 +635,7 @@ static bool begin(session_object *self, PyObject *const *args, Py_ssize_t n) {
     }
     Py_XDECREF(inputs);
     run->calls = run->open = 0;
+    run->interrupted = false;
     run->host_since = 0;
     run->deadline = o.timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + o.timeout_ns;
     run->in_call = false;
@@ -740,6 +741,7 @@ static PyObject *run_patience(session_object *self, PyObject *unused) {
 static PyObject *run_overdue(session_object *self, PyObject *ticket) {
     static const char late[] =
         "TimeoutError: the host function took longer than callback_timeout_ms";
+    static const char stopped[] = "the run was stopped";
     run_state *run = &self->run;
     unsigned long t = PyLong_AsUnsignedLong(ticket);
     if (t == (unsigned long)-1 && PyErr_Occurred()) return NULL;
@@ -748,12 +750,13 @@ static PyObject *run_overdue(session_object *self, PyObject *ticket) {
     bool in_host = run->phase == RUN_HOST;
     bool call_late = in_host && run->host_since && now >= sum(run->host_since, self->call_timeout);
     bool run_late = now >= (in_host ? run->deadline : sum(run->deadline, LOOP_GRACE_NS));
-    if (!call_late && !run_late) Py_RETURN_FALSE;
+    if (!call_late && !run_late && !(in_host && run->interrupted)) Py_RETURN_FALSE;
     bool in_call = in_host && run->host_since;
     run->ticket++;
     run->phase = RUN_OURS;
     run->host_since = 0;
-    if (in_call && !answer_text(self, run->host_call, late)) return NULL;
+    run->interrupted = false;
+    if (in_call && !answer_text(self, run->host_call, call_late ? late : stopped)) return NULL;
     Py_RETURN_TRUE;
 }
 

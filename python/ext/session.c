@@ -216,6 +216,7 @@ static PyObject *session_interrupt(session_object *self, PyObject *unused) {
     (void)unused;
     if (self->session) {
         bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
+        self->run.interrupted = true;
         native_wake(&self->wake);
     }
     Py_RETURN_NONE;
@@ -287,7 +288,8 @@ static PyMethodDef own_methods[] = {
 };
 
 /* A type has one list of methods; the files of a session have one each. */
-static PyMethodDef *const parts[] = { own_methods, run_methods, job_methods, file_methods };
+static PyMethodDef *const parts[] = { own_methods, run_methods, job_methods, file_methods,
+                                      snapshot_methods };
 static PyMethodDef methods[64];
 
 static void join_methods(void) {
