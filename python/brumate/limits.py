@@ -108,7 +108,9 @@ class ResourceLimits:
             object.__setattr__(self, name, value)
         flag = given["stop_at_output_limit"]
         if not isinstance(flag, bool):
-            raise TypeError(f"stop_at_output_limit must be True or False, not {type(flag).__name__}")
+            raise TypeError(
+                f"stop_at_output_limit must be True or False, not {type(flag).__name__}"
+            )
         object.__setattr__(self, "stop_at_output_limit", stop_at_output_limit)
 
     @classmethod

@@ -56,7 +56,9 @@ def _check_name(name: object) -> str:
                 "give another with name="
             )
         if keyword.iskeyword(part) or part.startswith("__"):
-            raise ValueError(f"callback name {name!r} is reserved by Python; give another with name=")
+            raise ValueError(
+                f"callback name {name!r} is reserved by Python; give another with name="
+            )
         _check_spelling(name, part)
     first = name.partition(".")[0]
     if first in _RESERVED or hasattr(builtins, first):
@@ -89,7 +91,9 @@ def _check_text(name: str, what: str, text: object) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"the {what} of callback {name!r} is no valid Unicode text") from None
     if size > TEXT_MAX:
-        raise ValueError(f"the {what} of callback {name!r} has {size} bytes; {TEXT_MAX} is the most")
+        raise ValueError(
+            f"the {what} of callback {name!r} has {size} bytes; {TEXT_MAX} is the most"
+        )
     return text
 
 

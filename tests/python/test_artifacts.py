@@ -86,7 +86,9 @@ def test_a_million_small_artifacts_do_not_fill_the_host(run: Run):
     assert len(result.artifacts) <= 100_000
 
 
-@pytest.mark.parametrize("mime_type", ["''", "'no slash'", "'a/b\\0c'", "'x' * 10**6", "'a/\\ud800'", "5"])
+@pytest.mark.parametrize(
+    "mime_type", ["''", "'no slash'", "'a/b\\0c'", "'x' * 10**6", "'a/\\ud800'", "5"]
+)
 def test_odd_types_are_refused_or_text(mime_type: str, sandbox: Sandbox, run: Run):
     code = f"import brumate\ntry: brumate.show('x', {mime_type})\nexcept Exception as e: print('refused')"
     result = run(sandbox, code)

@@ -101,7 +101,9 @@ def test_values_cross_both_ways_as_themselves(text: str):
         return v
 
     with sandbox_with(keep) as sandbox:
-        code = f"v = {text}\nr = await keep(v)\nprint(r == v, type(r) is type(v), repr(r) == repr(v))"
+        code = (
+            f"v = {text}\nr = await keep(v)\nprint(r == v, type(r) is type(v), repr(r) == repr(v))"
+        )
         assert sandbox.execute(IMPORTS + code).stdout == "True True True\n"
     value = VALUES[text]
     assert type(seen[0]) is type(value) and seen[0] == value and repr(seen[0]) == repr(value)
@@ -118,7 +120,14 @@ def test_numbers_keep_their_type(box: Sandbox, run: Run):
 
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
-plain |= st.complex_numbers() | st.decimals(allow_nan=False) | st.fractions() | st.uuids() | st.dates() | st.timedeltas()
+plain |= (
+    st.complex_numbers()
+    | st.decimals(allow_nan=False)
+    | st.fractions()
+    | st.uuids()
+    | st.dates()
+    | st.timedeltas()
+)
 hashed = plain | st.tuples(plain) | st.frozensets(plain)
 values = st.recursive(
     hashed | st.sets(hashed),
@@ -164,13 +173,17 @@ def written(value: Any) -> str:
         ("type('C', (), {})()", "C"),
     ],
 )
-def test_what_cannot_cross_is_a_type_error_in_the_guest(text: str, named: str, box: Sandbox, run: Run):
+def test_what_cannot_cross_is_a_type_error_in_the_guest(
+    text: str, named: str, box: Sandbox, run: Run
+):
     code = f"try: await echo({text})\nexcept TypeError as e: print(e)"
     assert named in run(box, code).stdout
 
 
 def test_type_error_names_the_place(box: Sandbox):
-    out = box.execute("try: await echo({'rows': [1, object()]})\nexcept TypeError as e: print(e)").stdout
+    out = box.execute(
+        "try: await echo({'rows': [1, object()]})\nexcept TypeError as e: print(e)"
+    ).stdout
     assert "object" in out and "rows" in out and "1" in out
 
 
@@ -239,7 +252,9 @@ def test_positional_and_keyword_arguments(run: Run):
         return [args, kwargs]
 
     with sandbox_with(f) as sandbox:
-        out = run(sandbox, "print(await f(), await f(1, 2), await f(1, x=2), await f(**{'class': 3}))")
+        out = run(
+            sandbox, "print(await f(), await f(1, 2), await f(1, x=2), await f(**{'class': 3}))"
+        )
     assert out.stdout == "[(), {}] [(1, 2), {}] [(1,), {'x': 2}] [(), {'class': 3}]\n"
 
 
@@ -253,7 +268,11 @@ def test_wrong_arguments_are_type_errors_in_the_guest(call: str, run: Run):
 
 
 def test_dotted_names_are_objects(run: Run):
-    callbacks = {"db.query": lambda q: f"rows of {q}", "db.admin.drop": lambda: "dropped", "plain": lambda: 1}
+    callbacks = {
+        "db.query": lambda q: f"rows of {q}",
+        "db.admin.drop": lambda: "dropped",
+        "plain": lambda: 1,
+    }
     with Sandbox(callbacks=callbacks) as sandbox:
         code = "print(await db.query('t'), await db.admin.drop(), await plain())"
         assert run(sandbox, code).stdout == "rows of t dropped 1\n"
@@ -421,7 +440,9 @@ print(sum(x is None for x in r), {type(x).__name__ for x in r if x is not None})
 
 def test_no_calls_at_all(run: Run):
     with sandbox_with(echo, max_callback_invocations=0) as sandbox:
-        out = run(sandbox, "try: await echo()\nexcept Exception as e: print(type(e).__name__)").stdout
+        out = run(
+            sandbox, "try: await echo()\nexcept Exception as e: print(type(e).__name__)"
+        ).stdout
     assert out == "CallError\n"
 
 
@@ -595,7 +616,9 @@ def test_task_left_behind_is_cancelled(run: Run):
             ended.append("cancelled")
             raise
 
-    code = "import asyncio\nt = asyncio.create_task(slow())\nawait asyncio.sleep(0.05)\nprint('end')"
+    code = (
+        "import asyncio\nt = asyncio.create_task(slow())\nawait asyncio.sleep(0.05)\nprint('end')"
+    )
     with sandbox_with(slow) as sandbox:
         result = run(sandbox, code)
         assert result.stdout == "end\n" and result.duration_ms < 3000
@@ -707,6 +730,104 @@ def test_host_functions_may_run_guests(run: Run):
     with sandbox_with(nested, anested) as sandbox:
         code = "print(await nested('print(1)'), await anested('print(2)'), end='')"
         assert run(sandbox, code).stdout == "1\n 2\n"
+
+
+def test_host_function_may_use_its_own_sandbox(run: Run):
+    def again(code: str) -> str:
+        return sandbox.execute(code).stdout
+
+    with sandbox_with(again) as sandbox:
+        assert run(sandbox, "print(await again('print(1)'), end='')").stdout == "1\n"
+
+
+def test_host_function_may_not_use_the_files_of_its_session(run: Run):
+    refused: list[str] = []
+
+    def put() -> None:
+        try:
+            session.files.put("/data/f", b"x")
+        except brumate.BrumateError as e:
+            refused.append(str(e))
+
+    with brumate.Session(callbacks={"put": put}) as session:
+        run(session, "await put()")
+    assert len(refused) == 1 and "busy" in refused[0]
+
+
+def test_function_that_gives_something_to_await(run: Run):
+    class Later:
+        def __await__(self) -> Any:
+            yield from asyncio.sleep(0.01).__await__()
+            return "later"
+
+    callbacks = {"wrapped": lambda v: aecho(v), "object_": lambda: Later()}
+    with Sandbox(callbacks=callbacks) as sandbox:
+        assert run(sandbox, "print(await wrapped(5), await object_())").stdout == "5 later\n"
+
+
+def test_host_function_that_is_cancelled_by_others(run: Run):
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    with sandbox_with(cancelled) as sandbox:
+        code = "try: await cancelled()\nexcept BaseException as e: print('ended')\nprint('on')"
+        assert run(sandbox, code).stdout == "ended\non\n"
+
+
+def test_cancelling_does_not_wait_for_a_host_function_that_blocks():
+    async def main() -> float:
+        with sandbox_with(sleeps) as sandbox:
+            task = asyncio.create_task(sandbox.execute_async("await sleeps(3)"))
+            await asyncio.sleep(0.1)
+            start = time.monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            took = time.monotonic() - start
+            assert (await sandbox.execute_async("print(1)")).stdout == "1\n"
+            return took
+
+    start = time.monotonic()
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(main()) < 2
+    loop.close()
+    assert time.monotonic() - start < 2.9
+
+
+def test_sync_functions_of_one_run_may_block_side_by_side():
+    both = threading.Barrier(3, timeout=20)
+    with Sandbox(callbacks={"meet": lambda: both.wait() and None}) as sandbox:
+        code = "import asyncio\nawait asyncio.gather(meet(), meet(), meet())\nprint('met')"
+        assert run_in_loop(sandbox, code).stdout == "met\n"
+
+
+def test_calls_from_from_several_tasks_of_asyncio_run(box: Sandbox, run: Run):
+    code = """
+import asyncio
+async def main():
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(echo(i)) for i in range(10)]
+    return [task.result() for task in tasks]
+print(asyncio.run(main()), await echo("after"))
+"""
+    assert run(box, code).stdout == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9] after\n"
+
+
+def test_error_of_one_call_in_a_gather_leaves_the_others(run: Run):
+    def odd(n: int) -> int:
+        if n % 2:
+            raise ValueError(n)
+        return n
+
+    code = "import asyncio\nprint(await asyncio.gather(*(odd(i) for i in range(4)), return_exceptions=True))"
+    with sandbox_with(odd) as sandbox:
+        out = run(sandbox, code).stdout
+    assert out == "[0, ValueError('1'), 2, ValueError('3')]\n"
+
+
+def test_many_calls_one_after_another(box: Sandbox, run: Run):
+    code = "n = 0\nfor i in range(900): n += await echo(i)\nprint(n)"
+    assert run(box, code).stdout == f"{sum(range(900))}\n"
 
 
 def test_calls_from_asyncio_run_in_the_guest(box: Sandbox, run: Run):

@@ -139,8 +139,13 @@ def test_ordinary_code(case: Case, sandbox: brumate.Sandbox, run: Run):
 
 def test_database_is_there_for_the_next_run(session: brumate.Session, run: Run):
     code = "import sqlite3; k = sqlite3.connect('/data/t.db')\n"
-    run(session, code + "with k: k.execute('create table t(a)'); k.execute('insert into t values(100)')")
-    assert run(session, code + "print(k.execute('select a from t').fetchone())").stdout == "(100,)\n"
+    run(
+        session,
+        code + "with k: k.execute('create table t(a)'); k.execute('insert into t values(100)')",
+    )
+    assert (
+        run(session, code + "print(k.execute('select a from t').fetchone())").stdout == "(100,)\n"
+    )
 
 
 def test_syntax_error_names_the_place_and_runs_nothing(session: brumate.Session, run: Run):
@@ -217,9 +222,19 @@ SHORT = brumate.ResourceLimits(execution_timeout_ms=300)
 
 @table(
     Case("loop", "while True: pass", error=TimeoutError),
-    Case("loop that catches", "while True:\n try:\n  while True: pass\n except BaseException: pass", error=TimeoutError),
-    Case("hash", "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)", error=TimeoutError),
-    Case("sort", "x = [str(i) for i in range(10**5)] * 2\nwhile True: sorted(x)", error=TimeoutError),
+    Case(
+        "loop that catches",
+        "while True:\n try:\n  while True: pass\n except BaseException: pass",
+        error=TimeoutError,
+    ),
+    Case(
+        "hash",
+        "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'a', b'b', 10**9)",
+        error=TimeoutError,
+    ),
+    Case(
+        "sort", "x = [str(i) for i in range(10**5)] * 2\nwhile True: sorted(x)", error=TimeoutError
+    ),
     Case(
         "number",
         "import sys\nsys.set_int_max_str_digits(0)\nint('9' * 10**6)",
@@ -227,9 +242,15 @@ SHORT = brumate.ResourceLimits(execution_timeout_ms=300)
         may_pass=True,
     ),
     Case("power", "x = 7 ** (7 ** 12)", error=(TimeoutError, ResourceLimitError)),
-    Case("regular expression", "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')", error=TimeoutError),
+    Case(
+        "regular expression", "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')", error=TimeoutError
+    ),
     Case("sleep", "import time\ntime.sleep(3600)", error=TimeoutError),
-    Case("event", "import asyncio\nawait asyncio.Event().wait()", error=(TimeoutError, ExecutionError)),
+    Case(
+        "event",
+        "import asyncio\nawait asyncio.Event().wait()",
+        error=(TimeoutError, ExecutionError),
+    ),
     Case("async sleep", "import asyncio\nawait asyncio.sleep(3600)", error=TimeoutError),
     Case("sum in C", "sum(range(10**12))", error=TimeoutError),
 )
@@ -280,7 +301,11 @@ def test_many_tiny_writes(run: Run):
 
 
 @table(
-    Case("recursion", "def f(n): return f(n + 1)\ntry: f(0)\nexcept RecursionError: print('rec')", "rec\n"),
+    Case(
+        "recursion",
+        "def f(n): return f(n + 1)\ntry: f(0)\nexcept RecursionError: print('rec')",
+        "rec\n",
+    ),
     Case(
         "500 levels",
         "def f(n): return n and 1 + f(n - 1)\nprint(f(500))",
@@ -291,7 +316,11 @@ def test_many_tiny_writes(run: Run):
         "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
         error=(ExecutionError, ResourceLimitError),
     ),
-    Case("deep json", "import json\njson.loads('[' * 200_000)", error=(ExecutionError, ResourceLimitError)),
+    Case(
+        "deep json",
+        "import json\njson.loads('[' * 200_000)",
+        error=(ExecutionError, ResourceLimitError),
+    ),
     Case(
         "deep brackets",
         "eval('(' * 100_000 + ')' * 100_000)",
@@ -477,7 +506,9 @@ def test_quota_counts_every_route(case: Case, run: Run):
         run(session, "import shutil, os\ntry: f.close()\nexcept (OSError, NameError): pass")
         for file in session.files.list("/data"):
             session.files.remove("/data/" + file.name)
-        assert run(session, "print(open('/data/new', 'wb').write(bytes(10**6)))").stdout == "1000000\n"
+        assert (
+            run(session, "print(open('/data/new', 'wb').write(bytes(10**6)))").stdout == "1000000\n"
+        )
 
 
 def test_closing_the_standard_streams(session: brumate.Session, run: Run):
@@ -497,7 +528,9 @@ def test_open_file_and_restore(session: brumate.Session, run: Run):
     snapshot = session.snapshot_state()
     session.restore_state(snapshot)
     assert run(session, "print(open('/data/page.html').read())").stdout == "hello\n"
-    assert run(session, "try: f.write('x'); print('usable')\nexcept ValueError: print('closed')").stdout in (
+    assert run(
+        session, "try: f.write('x'); print('usable')\nexcept ValueError: print('closed')"
+    ).stdout in (
         "usable\n",
         "closed\n",
     )

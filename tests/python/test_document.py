@@ -12,16 +12,16 @@ import pytest
 
 import brumate as eryx
 
-DER = bytes.fromhex("3008" "3000" "3000" "030200ff")
+DER = bytes.fromhex("300830003000030200ff")
 
 
 def test_quick_start():
     sandbox = eryx.Sandbox()
-    result = sandbox.execute('''
+    result = sandbox.execute("""
 print("Hello from the sandbox!")
 x = 2 + 2
 print(f"2 + 2 = {x}")
-''')
+""")
     assert result.stdout == "Hello from the sandbox!\n2 + 2 = 4\n"
     assert f"Execution took {result.duration_ms:.2f}ms".endswith("ms")
     assert 0 < result.duration_ms < 30_000
@@ -133,11 +133,11 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> eryx.SandboxFactory:
 
 def test_factory_with_packages(factory: eryx.SandboxFactory):
     sandbox = factory.create_sandbox()
-    result = sandbox.execute('''
+    result = sandbox.execute("""
 from jinja9 import Template
 template = Template("Hello, {{ name }}!")
 print(template.render(name="World"))
-''')
+""")
     assert result.stdout == "Hello, World!\n"
 
 
@@ -277,6 +277,7 @@ def test_blocked_hosts_come_first():
     assert config.allows("good.example.com") and not config.allows("bad.example.com")
 
 
+# fmt: off
 def test_builder_methods():
     cert_der_bytes = DER
     config = (eryx.NetConfig()
@@ -289,6 +290,7 @@ def test_builder_methods():
     assert config.root_certs == [cert_der_bytes]
 
 
+# fmt: on
 def test_custom_certificates(tmp_path: Path):
     (tmp_path / "ca-cert.der").write_bytes(DER)
     with open(tmp_path / "ca-cert.der", "rb") as f:
@@ -300,6 +302,7 @@ def test_custom_certificates(tmp_path: Path):
 def test_dict_based_callbacks():
     def get_time():
         import time
+
         return {"timestamp": time.time()}
 
     def fetch_user(user_id: int):
@@ -307,16 +310,12 @@ def test_dict_based_callbacks():
 
     sandbox = eryx.Sandbox(
         callbacks=[
-            {
-                "name": "get_time",
-                "fn": get_time,
-                "description": "Returns current Unix timestamp"
-            },
+            {"name": "get_time", "fn": get_time, "description": "Returns current Unix timestamp"},
             {
                 "name": "fetch_user",
                 "fn": fetch_user,
-                "description": "Fetches user data from database"
-            }
+                "description": "Fetches user data from database",
+            },
         ]
     )
     result = sandbox.execute("""

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import brumate
 from brumate import ResourceLimits, Session, VfsStorage
@@ -63,7 +66,9 @@ def test_read_in_pieces(files: Any):
     files.put("/data/f", bytes(range(256)) * 10_000)
     pieces = list(files.read("/data/f"))
     assert b"".join(pieces) == bytes(range(256)) * 10_000 and len(pieces) == 3
-    assert [len(piece) for piece in files.read("/data/f", chunk=1_000_000)] == [1_000_000] * 2 + [560_000]
+    assert [len(piece) for piece in files.read("/data/f", chunk=1_000_000)] == [1_000_000] * 2 + [
+        560_000
+    ]
     assert list(files.read("/data/f", 10**9)) == [bytes(range(256)) * 10_000]
 
 
@@ -93,7 +98,14 @@ def test_list_and_stat(files: Any):
 def test_list_has_odd_names(files: Any):
     for name in ("sp ace", "ünïcode 🙂", "a\nb", "-", "...", "x" * 200):
         files.put(f"/data/{name}", b"x")
-    assert {f.name for f in files.list("/data")} == {"sp ace", "ünïcode 🙂", "a\nb", "-", "...", "x" * 200}
+    assert {f.name for f in files.list("/data")} == {
+        "sp ace",
+        "ünïcode 🙂",
+        "a\nb",
+        "-",
+        "...",
+        "x" * 200,
+    }
 
 
 def test_many_files(files: Any):
@@ -154,7 +166,9 @@ def test_get_folder_writes_nothing_outside(tmp_path: Path):
         except OSError:
             pass
         # What was a link becomes a folder for the second copy.
-        session.execute("import os\nos.remove('/data/d/l'); os.makedirs('/data/d/l'); open('/data/d/l/evil', 'w')")
+        session.execute(
+            "import os\nos.remove('/data/d/l'); os.makedirs('/data/d/l'); open('/data/d/l/evil', 'w')"
+        )
         try:
             session.files.get_folder("/data/d", target)
         except OSError:
@@ -187,7 +201,9 @@ def test_get_folder_writes_nothing_outside(tmp_path: Path):
         ("get", ("/data/\ud800",), ValueError),
     ],
 )
-def test_errors_are_those_of_python(method: str, arguments: tuple[Any, ...], error: Any, files: Any):
+def test_errors_are_those_of_python(
+    method: str, arguments: tuple[Any, ...], error: Any, files: Any
+):
     files.put("/data/file", b"x")
     files.mkdir("/data/folder")
     with pytest.raises(error):
@@ -213,7 +229,9 @@ def test_no_room_is_enospc():
 
 def test_packaged_files_cannot_be_written():
     with Session() as session:
-        folder = session.execute("import json, os; print(os.path.dirname(json.__file__), end='')").stdout
+        folder = session.execute(
+            "import json, os; print(os.path.dirname(json.__file__), end='')"
+        ).stdout
         with pytest.raises(OSError):
             session.files.put(folder + "/evil.py", b"x")
         with pytest.raises(OSError):
@@ -222,7 +240,9 @@ def test_packaged_files_cannot_be_written():
 
 def test_guest_and_host_see_the_same(session: brumate.Session):
     session.files.put("/data/in.csv", "a,b\n1,2\n")
-    session.execute("import csv\nrows = list(csv.reader(open('/data/in.csv')))\nopen('/data/out', 'w').write(repr(rows))")
+    session.execute(
+        "import csv\nrows = list(csv.reader(open('/data/in.csv')))\nopen('/data/out', 'w').write(repr(rows))"
+    )
     assert session.files.get("/data/out") == b"[['a', 'b'], ['1', '2']]"
     session.reset()
     assert session.files.get("/data/out") == b"[['a', 'b'], ['1', '2']]"
@@ -239,3 +259,82 @@ def test_link_of_the_guest_is_a_link_in_the_list(session: brumate.Session):
     assert [(f.name, f.kind) for f in session.files.list()] == [("l", "link")]
     with pytest.raises(OSError):
         session.files.get("/data/l")
+
+
+names = st.sampled_from(["a", "b", "c"])
+paths = st.lists(names, min_size=1, max_size=3).map(lambda parts: "/data/" + "/".join(parts))
+
+
+class FilesAndModel(RuleBasedStateMachine):
+    """Whatever is done to files, they are what a dictionary says: contents by path, None for a folder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = Session()
+        self.model: dict[str, bytes | None] = {"/data": None}
+
+    def teardown(self) -> None:
+        self.session.close()
+
+    def above(self, path: str) -> list[str]:
+        parts = path.split("/")[1:]
+        return ["/" + "/".join(parts[:end]) for end in range(1, len(parts))]
+
+    def blocked(self, path: str) -> bool:
+        return any(self.model.get(p, None) is not None for p in self.above(path))
+
+    @rule(path=paths, data=st.binary(max_size=50))
+    def put(self, path: str, data: bytes) -> None:
+        if self.blocked(path) or (path in self.model and self.model[path] is None):
+            with pytest.raises(OSError):
+                self.session.files.put(path, data)
+        else:
+            self.session.files.put(path, data)
+            self.model |= dict.fromkeys(self.above(path)) | {path: data}
+
+    @rule(path=paths)
+    def mkdir(self, path: str) -> None:
+        if self.blocked(path) or self.model.get(path) is not None:
+            with pytest.raises(OSError):
+                self.session.files.mkdir(path)
+        else:
+            self.session.files.mkdir(path)
+            self.model |= dict.fromkeys([*self.above(path), path])
+
+    @rule(path=paths)
+    def remove(self, path: str) -> None:
+        if path not in self.model:
+            with pytest.raises(OSError):
+                self.session.files.remove(path)
+        else:
+            self.session.files.remove(path)
+            self.model = {
+                p: d for p, d in self.model.items() if p != path and not p.startswith(path + "/")
+            }
+
+    @rule()
+    def reset(self) -> None:
+        self.session.reset()
+
+    @invariant()
+    def same(self) -> None:
+        found: dict[str, bytes | None] = {}
+
+        def look(folder: str) -> None:
+            found[folder] = None
+            for file in self.session.files.list(folder):
+                path = f"{folder}/{file.name}"
+                if file.kind == "folder":
+                    look(path)
+                else:
+                    found[path] = self.session.files.get(path)
+                    assert file.size == len(found[path] or b"")
+
+        look("/data")
+        assert found == self.model
+
+
+test_files_are_as_a_model_says = FilesAndModel.TestCase
+test_files_are_as_a_model_says.settings = settings(
+    max_examples=40, stateful_step_count=15, deadline=None
+)

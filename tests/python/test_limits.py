@@ -34,7 +34,14 @@ def test_fields(name: str):
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize(
     ("value", "error"),
-    [(-1, ValueError), (2**63, ValueError), (1.5, TypeError), ("1", TypeError), (True, TypeError), ([], TypeError)],
+    [
+        (-1, ValueError),
+        (2**63, ValueError),
+        (1.5, TypeError),
+        ("1", TypeError),
+        (True, TypeError),
+        ([], TypeError),
+    ],
 )
 def test_errors_name_the_argument(name: str, value: Any, error: type[Exception]):
     with pytest.raises(error, match=name):

@@ -10,15 +10,27 @@ from hypothesis import strategies as st
 
 from brumate import NetConfig, Sandbox
 
-DER = bytes.fromhex("3008" "3000" "3000" "030200ff")
+DER = bytes.fromhex("300830003000030200ff")
 
 
 @pytest.mark.parametrize(
     ("pattern", "matched", "others"),
     [
-        ("api.example.com", ["api.example.com", "API.Example.COM", "api.example.com."], ["xapi.example.com", "api.example.com.x", "example.com"]),
-        ("*.example.com", ["a.example.com", "a.b.example.com"], ["example.com", ".example.com", "aexample.com", "a.example.com.evil.net"]),
-        ("api.*.com", ["api.github.com", "api.a.b.com"], ["api.com", "api..com", "xapi.github.com"]),
+        (
+            "api.example.com",
+            ["api.example.com", "API.Example.COM", "api.example.com."],
+            ["xapi.example.com", "api.example.com.x", "example.com"],
+        ),
+        (
+            "*.example.com",
+            ["a.example.com", "a.b.example.com"],
+            ["example.com", ".example.com", "aexample.com", "a.example.com.evil.net"],
+        ),
+        (
+            "api.*.com",
+            ["api.github.com", "api.a.b.com"],
+            ["api.com", "api..com", "xapi.github.com"],
+        ),
         ("*", ["a", "1.2.3.4", "::1"], ["", "."]),
         ("a*b*c", ["a1b2c", "a.b.b.c"], ["abc", "a1bc", "ab2c"]),
         ("127.*", ["127.0.0.1"], ["128.0.0.1", "127.1"]),
@@ -35,10 +47,36 @@ def test_patterns(pattern: str, matched: list[str], others: list[str]):
 
 @pytest.mark.parametrize(
     "host",
-    ["127.1", "0177.0.0.1", "2130706433", "0x7f000001", "0", "::1", "::ffff:127.0.0.1", "::ffff:a9fe:a9fe"]
+    [
+        "127.1",
+        "0177.0.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:a9fe:a9fe",
+    ]
     + ["::127.0.0.1", "64:ff9b::7f00:1", "localhost.", "LOCALHOST", "a.localhost", "127.0.0.1%25lo"]
-    + ["\u2460\u2461\u2466.0.0.1", "::", "0.0.0.0", "fe80::1%eth0", "256.1.1.1", "1.2.3.4.5", "", " localhost"]
-    + ["user@example.com", "example.com:80", "http://example.com", "a b", "a\0b", "a" * 300, "\ud800"],
+    + [
+        "\u2460\u2461\u2466.0.0.1",
+        "::",
+        "0.0.0.0",
+        "fe80::1%eth0",
+        "256.1.1.1",
+        "1.2.3.4.5",
+        "",
+        " localhost",
+    ]
+    + [
+        "user@example.com",
+        "example.com:80",
+        "http://example.com",
+        "a b",
+        "a\0b",
+        "a" * 300,
+        "\ud800",
+    ],
 )
 def test_other_spellings_of_this_machine_and_no_hosts(host: str):
     assert not NetConfig().allows(host)
@@ -46,7 +84,9 @@ def test_other_spellings_of_this_machine_and_no_hosts(host: str):
 
 def test_blocked_come_first_whatever_allows():
     config = NetConfig(allowed_hosts=["*"]).block_host("bad.com")
-    assert config.allows("good.com") and not config.allows("bad.com") and not config.allows("10.0.0.1")
+    assert (
+        config.allows("good.com") and not config.allows("bad.com") and not config.allows("10.0.0.1")
+    )
 
 
 def test_first_allowed_host_refuses_all_others():
@@ -64,7 +104,20 @@ def test_allow_localhost_leaves_private_networks():
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", ".", "http://a.com", "a.com/x", "a.com:80", "user@a.com", "a b", ".a.com", "a..com", "a" * 300, "\ud800", "a\n"],
+    [
+        "",
+        ".",
+        "http://a.com",
+        "a.com/x",
+        "a.com:80",
+        "user@a.com",
+        "a b",
+        ".a.com",
+        "a..com",
+        "a" * 300,
+        "\ud800",
+        "a\n",
+    ],
 )
 def test_patterns_that_are_refused(pattern: str):
     for name in ("allowed_hosts", "blocked_hosts"):
@@ -93,7 +146,16 @@ def test_arguments_are_checked(kwargs, error):
 
 @pytest.mark.parametrize(
     "cert",
-    [b"", b"x", DER[:-1], DER + b"x", b"-----BEGIN CERTIFICATE-----\n", b"\x30\x80" + DER, b"\x30\x84\xff\xff\xff\xff", bytes(100_000)],
+    [
+        b"",
+        b"x",
+        DER[:-1],
+        DER + b"x",
+        b"-----BEGIN CERTIFICATE-----\n",
+        b"\x30\x80" + DER,
+        b"\x30\x84\xff\xff\xff\xff",
+        bytes(100_000),
+    ],
 )
 def test_certificates_that_are_none(cert: bytes):
     with pytest.raises(ValueError):
@@ -149,5 +211,7 @@ def test_patterns_match_as_regular_expressions_would(pattern: str, host: str):
         config.allow_host(pattern)
     except ValueError:
         return
-    wanted = re.fullmatch(re.escape(pattern.removesuffix(".")).replace(r"\*", ".+"), host.removesuffix("."))
+    wanted = re.fullmatch(
+        re.escape(pattern.removesuffix(".")).replace(r"\*", ".+"), host.removesuffix(".")
+    )
     assert config.allows(host) is (wanted is not None)

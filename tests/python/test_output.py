@@ -91,7 +91,10 @@ def test_output_before_an_exception_is_streamed_and_kept(sandbox: Sandbox, run: 
 def test_output_before_a_timeout_is_kept(run: Run):
     limits = ResourceLimits(execution_timeout_ms=200)
     with Sandbox(resource_limits=limits) as sandbox:
-        for code in ("print('step 1')\nwhile True: pass", "print('step 1')\nimport time; time.sleep(9)"):
+        for code in (
+            "print('step 1')\nwhile True: pass",
+            "print('step 1')\nimport time; time.sleep(9)",
+        ):
             with pytest.raises(brumate.TimeoutError) as stopped:
                 run(sandbox, code)
             assert stopped.value.stdout == "step 1\n" and stopped.value.result is not None
@@ -125,7 +128,9 @@ def test_streamed_output_is_limited_too(run: Run):
     seen: list[str] = []
     limits = ResourceLimits(max_output_bytes=1000)
     with Sandbox(resource_limits=limits) as sandbox:
-        result = run(sandbox, "import sys\nfor i in range(300): print('x' * 99)", on_stdout=seen.append)
+        result = run(
+            sandbox, "import sys\nfor i in range(300): print('x' * 99)", on_stdout=seen.append
+        )
     assert sum(map(len, seen)) == len(result.stdout) == 1000
 
 
@@ -144,7 +149,10 @@ def test_input_at_its_end(sandbox: Sandbox, run: Run):
 
 @pytest.mark.parametrize("stdin", ["Ann\n7\n", b"Ann\n7\n", "Ann\n7"])
 def test_input_as_text_and_bytes(stdin: str | bytes, sandbox: Sandbox, run: Run):
-    assert run(sandbox, "print(input('name? '), int(input()) + 1)", stdin=stdin).stdout == "name? Ann 8\n"
+    assert (
+        run(sandbox, "print(input('name? '), int(input()) + 1)", stdin=stdin).stdout
+        == "name? Ann 8\n"
+    )
 
 
 def test_input_from_a_function(sandbox: Sandbox, run: Run):
@@ -154,7 +162,9 @@ def test_input_from_a_function(sandbox: Sandbox, run: Run):
 
 
 def test_input_that_is_empty_is_its_end(sandbox: Sandbox, run: Run):
-    assert run(sandbox, "import sys\nprint(repr(sys.stdin.read()))", stdin=lambda: "").stdout == "''\n"
+    assert (
+        run(sandbox, "import sys\nprint(repr(sys.stdin.read()))", stdin=lambda: "").stdout == "''\n"
+    )
 
 
 def test_prompt_is_seen_before_input_is_asked_for(sandbox: Sandbox, run: Run):

@@ -37,7 +37,11 @@ def test_map():
 def test_runs_are_fresh():
     with Pool(size=1) as pool:
         pool.submit("x = 1; open('/tmp/f', 'w').write('v')").result(30)
-        out = pool.submit("import os; print('x' in globals(), os.path.exists('/tmp/f'))").result(30).stdout
+        out = (
+            pool.submit("import os; print('x' in globals(), os.path.exists('/tmp/f'))")
+            .result(30)
+            .stdout
+        )
     assert out == "False False\n"
 
 
@@ -54,14 +58,25 @@ def test_errors_come_from_the_future():
 def test_arguments_of_execute():
     seen: list[str] = []
     with Pool(size=1) as pool:
-        future = pool.submit("print(a, input())", inputs={"a": 1}, stdin="in\n", on_stdout=seen.append, timeout_ms=9000)
+        future = pool.submit(
+            "print(a, input())",
+            inputs={"a": 1},
+            stdin="in\n",
+            on_stdout=seen.append,
+            timeout_ms=9000,
+        )
         assert future.result(30).stdout == "1 in\n" and "".join(seen) == "1 in\n"
 
 
 def test_arguments_of_sandbox():
     limits = ResourceLimits(execution_timeout_ms=100)
-    with Pool(size=1, resource_limits=limits, callbacks={"echo": lambda v: v}, env={"K": "V"}) as pool:
-        assert pool.submit("import os; print(await echo(1), os.environ['K'])").result(30).stdout == "1 V\n"
+    with Pool(
+        size=1, resource_limits=limits, callbacks={"echo": lambda v: v}, env={"K": "V"}
+    ) as pool:
+        assert (
+            pool.submit("import os; print(await echo(1), os.environ['K'])").result(30).stdout
+            == "1 V\n"
+        )
         with pytest.raises(brumate.TimeoutError):
             pool.submit("while True: pass").result(30)
 
@@ -142,7 +157,15 @@ def test_shutdown_may_cancel_what_waits():
     assert busy.done() and waiting.cancelled()
 
 
-@pytest.mark.parametrize(("kwargs", "error"), [({"size": 0}, ValueError), ({"size": "2"}, TypeError), ({"queue_size": -1}, ValueError), ({"size": 1, "nonsense": 1}, TypeError)])
+@pytest.mark.parametrize(
+    ("kwargs", "error"),
+    [
+        ({"size": 0}, ValueError),
+        ({"size": "2"}, TypeError),
+        ({"queue_size": -1}, ValueError),
+        ({"size": 1, "nonsense": 1}, TypeError),
+    ],
+)
 def test_arguments_are_checked(kwargs, error):
     with pytest.raises(error):
         Pool(**kwargs)

@@ -56,10 +56,16 @@ BODIES: dict[str, Callable[[Session, Sandbox], object]] = {
     "syntax error": lambda session, box: fails(session, "x = ["),
     "exit": lambda session, box: fails(box, "import os; os._exit(3)"),
     "inputs": lambda session, box: session.execute("pass", inputs={"a": VALUE}),
-    "inputs refused": lambda session, box: refuses(lambda: session.execute("pass", inputs={"a": object()})),
+    "inputs refused": lambda session, box: refuses(
+        lambda: session.execute("pass", inputs={"a": object()})
+    ),
     "code refused": lambda session, box: refuses(lambda: session.execute(5)),  # type: ignore[arg-type]
-    "stdin": lambda session, box: session.execute("input()", stdin=iter(["x" * 1000, None]).__next__),
-    "streams": lambda session, box: session.execute("print('x' * 1000)", on_stdout=lambda text: None),
+    "stdin": lambda session, box: session.execute(
+        "input()", stdin=iter(["x" * 1000, None]).__next__
+    ),
+    "streams": lambda session, box: session.execute(
+        "print('x' * 1000)", on_stdout=lambda text: None
+    ),
     "callbacks": lambda session, box: session.execute("await echo({'a': [1, 2.5, b'x' * 10000]})"),
     "callback errors": lambda session, box: fails(session, "await boom()"),
     "artifacts": lambda session, box: session.execute("import brumate; brumate.show('x' * 10000)"),

@@ -15,7 +15,24 @@ from brumate import ExecutionError, Sandbox, Session
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 0, -1, 2**100, 1.5, -0.0, 1e300, "", "grüße 🙂", "\ud800", "a\0b", [], [1, [2]], {}, {"a": {"b": None}}],
+    [
+        None,
+        True,
+        0,
+        -1,
+        2**100,
+        1.5,
+        -0.0,
+        1e300,
+        "",
+        "grüße 🙂",
+        "\ud800",
+        "a\0b",
+        [],
+        [1, [2]],
+        {},
+        {"a": {"b": None}},
+    ],
     ids=lambda v: repr(v)[:20],
 )
 def test_json_values(value: Any, sandbox: Sandbox, run: Run):
@@ -58,7 +75,14 @@ def test_numbers_that_json_lacks(source: str, sandbox: Sandbox, run: Run):
 
 @pytest.mark.parametrize(
     ("source", "named"),
-    [("{1, 2}", "set"), ("b'x'", "bytes"), ("object()", "object"), ("1j", "complex"), ("print", "builtin"), ("{(1,): 2}", "")],
+    [
+        ("{1, 2}", "set"),
+        ("b'x'", "bytes"),
+        ("object()", "object"),
+        ("1j", "complex"),
+        ("print", "builtin"),
+        ("{(1,): 2}", ""),
+    ],
 )
 def test_error_says_what_it_is(source: str, named: str, sandbox: Sandbox, run: Run):
     result = run(sandbox, f"print('on'); result = {source}")
@@ -124,7 +148,15 @@ def test_other_variable(name: str, run: Run):
 
 
 @pytest.mark.parametrize(
-    ("name", "error"), [("", ValueError), ("a b", ValueError), ("a.b", ValueError), ("class", ValueError), ("x'; evil", ValueError), (5, TypeError)]
+    ("name", "error"),
+    [
+        ("", ValueError),
+        ("a b", ValueError),
+        ("a.b", ValueError),
+        ("class", ValueError),
+        ("x'; evil", ValueError),
+        (5, TypeError),
+    ],
 )
 def test_variable_name_is_checked(name: Any, error: type[Exception]):
     for kind in (Sandbox, Session):

@@ -16,13 +16,21 @@ from brumate import BrumateError, ExecutionError, ResourceLimits, Session, Timeo
 
 
 def test_state_of_every_kind_persists(session: Session, run: Run):
-    run(session, "import math as m\nclass C:\n n = 5\ndef f(): return C.n\nx = [C()]\ng = (i for i in range(9))\nnext(g)")
-    assert run(session, "print(m.pi > 3, f(), x[0].n, next(g), type(x[0]).__module__)").stdout == "True 5 5 1 __main__\n"
+    run(
+        session,
+        "import math as m\nclass C:\n n = 5\ndef f(): return C.n\nx = [C()]\ng = (i for i in range(9))\nnext(g)",
+    )
+    assert (
+        run(session, "print(m.pi > 3, f(), x[0].n, next(g), type(x[0]).__module__)").stdout
+        == "True 5 5 1 __main__\n"
+    )
 
 
 def test_imports_and_changes_of_modules_persist(session: Session, run: Run):
     run(session, "import json, sys; json.MARK = 1; sys.path.append('/zz')")
-    assert run(session, "import json, sys; print(json.MARK, '/zz' in sys.path)").stdout == "1 True\n"
+    assert (
+        run(session, "import json, sys; print(json.MARK, '/zz' in sys.path)").stdout == "1 True\n"
+    )
 
 
 def test_state_survives_an_exception(session: Session, run: Run):
@@ -46,7 +54,10 @@ def test_files_persist_without_storage(session: Session, run: Run):
 def test_sessions_are_apart():
     with Session() as one, Session() as two:
         one.execute("x = 1; open('/data/f', 'w').write('one')")
-        assert two.execute("import os; print('x' in globals(), os.path.exists('/data/f'))").stdout == "False False\n"
+        assert (
+            two.execute("import os; print('x' in globals(), os.path.exists('/data/f'))").stdout
+            == "False False\n"
+        )
 
 
 # --- reset, clear_state, snapshots ---
@@ -185,7 +196,9 @@ def test_execution_timeout_can_be_set(run: Run):
         run(session, "pass")
 
 
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("1", TypeError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("1", TypeError)]
+)
 def test_execution_timeout_is_checked(value: Any, error: type[Exception], session: Session):
     with pytest.raises(error, match="execution_timeout_ms"):
         session.execution_timeout_ms = value
@@ -195,7 +208,10 @@ def test_execution_timeout_is_checked(value: Any, error: type[Exception], sessio
 
 def test_timeout_of_limits_holds_unless_another_is_given():
     limits = ResourceLimits(execution_timeout_ms=1234)
-    with Session(resource_limits=limits) as one, Session(resource_limits=limits, execution_timeout_ms=99) as two:
+    with (
+        Session(resource_limits=limits) as one,
+        Session(resource_limits=limits, execution_timeout_ms=99) as two,
+    ):
         assert (one.execution_timeout_ms, two.execution_timeout_ms) == (1234, 99)
 
 
@@ -215,7 +231,11 @@ def test_after_a_timeout_the_session_takes_only_reset(run: Run):
         snapshot = session.snapshot_state()
         with pytest.raises(TimeoutError):
             run(session, "n = 2\nwhile True: pass", timeout_ms=100)
-        for refused in (lambda: run(session, "print(n)"), session.snapshot_state, session.clear_state):
+        for refused in (
+            lambda: run(session, "print(n)"),
+            session.snapshot_state,
+            session.clear_state,
+        ):
             with pytest.raises(BrumateError, match="reset"):
                 refused()
         session.restore_state(snapshot)
@@ -248,7 +268,10 @@ def test_on_timeout_is_checked():
         Session(on_timeout="explode")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)"])
+@pytest.mark.parametrize(
+    "code",
+    ["while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)"],
+)
 def test_interrupt_from_a_thread(code: str, run: Run):
     with Session() as session:
         threading.Timer(0.1, session.interrupt).start()
@@ -310,7 +333,12 @@ def test_second_call_from_a_thread_is_refused_at_once():
         results: list[Any] = []
 
         def first() -> None:
-            results.append(session.execute("print('on', flush=True)\nimport time; time.sleep(1)", on_stdout=lambda _: started.set()))
+            results.append(
+                session.execute(
+                    "print('on', flush=True)\nimport time; time.sleep(1)",
+                    on_stdout=lambda _: started.set(),
+                )
+            )
 
         thread = threading.Thread(target=first)
         thread.start()
@@ -332,7 +360,9 @@ def test_second_call_from_a_thread_is_refused_at_once():
 
 def test_second_call_from_a_task_is_refused_at_once(session: Session):
     async def main() -> None:
-        first = asyncio.create_task(session.execute_async("import asyncio; await asyncio.sleep(0.3); print('first')"))
+        first = asyncio.create_task(
+            session.execute_async("import asyncio; await asyncio.sleep(0.3); print('first')")
+        )
         await asyncio.sleep(0.05)
         with pytest.raises(BrumateError, match="busy"):
             await session.execute_async("pass")
@@ -382,7 +412,12 @@ def test_close_and_after(run: Run):
     session.close()
     session.close()
     assert session.closed
-    for refused in (lambda: run(session, "pass"), session.reset, session.snapshot_state, lambda: session.files.list()):
+    for refused in (
+        lambda: run(session, "pass"),
+        session.reset,
+        session.snapshot_state,
+        lambda: session.files.list(),
+    ):
         with pytest.raises(BrumateError, match="closed"):
             refused()
 
@@ -404,7 +439,11 @@ def test_close_while_a_run_is_under_way():
 
     def work() -> None:
         try:
-            ends.append(session.execute("print(1, flush=True)\nwhile True: pass", on_stdout=lambda _: started.set()))
+            ends.append(
+                session.execute(
+                    "print(1, flush=True)\nwhile True: pass", on_stdout=lambda _: started.set()
+                )
+            )
         except BaseException as e:
             ends.append(e)
 
@@ -432,7 +471,13 @@ def test_inputs_are_variables(session: Session, run: Run):
 
 @pytest.mark.parametrize(
     ("inputs", "error"),
-    [({"a b": 1}, ValueError), ({"class": 1}, ValueError), ({5: 1}, TypeError), ({"a": object()}, TypeError), ([1], TypeError)],
+    [
+        ({"a b": 1}, ValueError),
+        ({"class": 1}, ValueError),
+        ({5: 1}, TypeError),
+        ({"a": object()}, TypeError),
+        ([1], TypeError),
+    ],
 )
 def test_inputs_are_checked(inputs: Any, error: type[Exception], session: Session, run: Run):
     with pytest.raises(error):
@@ -448,12 +493,17 @@ def test_large_inputs(session: Session, run: Run):
 
 def test_environment(run: Run):
     with Session(env={"KEY": "value", "EMPTY": ""}) as session:
-        assert run(session, "import os; print(os.environ['KEY'], repr(os.environ['EMPTY']))").stdout == "value ''\n"
+        assert (
+            run(session, "import os; print(os.environ['KEY'], repr(os.environ['EMPTY']))").stdout
+            == "value ''\n"
+        )
         session.reset()
         assert run(session, "import os; print(os.environ['KEY'])").stdout == "value\n"
 
 
-@pytest.mark.parametrize("env", [{"A=B": "x"}, {"": "x"}, {"A": "x\0"}, {"A\0": "x"}, {"A": 5}, ["A=1"]])
+@pytest.mark.parametrize(
+    "env", [{"A=B": "x"}, {"": "x"}, {"A": "x\0"}, {"A\0": "x"}, {"A": 5}, ["A=1"]]
+)
 def test_environment_is_checked(env: Any):
     with pytest.raises((ValueError, TypeError)):
         Session(env=env)

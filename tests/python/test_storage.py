@@ -23,7 +23,10 @@ def test_it_is_counted_and_bounded(run: Run):
     storage = VfsStorage(max_bytes=1 << 20)
     assert storage.max_bytes == 1 << 20
     with Session(vfs=storage) as session:
-        out = run(session, "try: open('/data/f', 'wb').write(bytes(2**21))\nexcept OSError as e: print(e.errno)").stdout
+        out = run(
+            session,
+            "try: open('/data/f', 'wb').write(bytes(2**21))\nexcept OSError as e: print(e.errno)",
+        ).stdout
         assert out.strip().isdigit()
         run(session, "import os\nos.remove('/data/f')\nopen('/data/g', 'wb').write(bytes(500_000))")
     assert 500_000 <= storage.bytes_used <= 1 << 20
@@ -38,7 +41,9 @@ def test_default_size():
     assert storage.max_bytes == 64 << 20 and storage.bytes_used < 100_000
 
 
-@pytest.mark.parametrize(("size", "error"), [(0, ValueError), (-1, ValueError), ("1", TypeError), (1.5, TypeError)])
+@pytest.mark.parametrize(
+    ("size", "error"), [(0, ValueError), (-1, ValueError), ("1", TypeError), (1.5, TypeError)]
+)
 def test_size_is_checked(size, error):
     with pytest.raises(error, match="max_bytes"):
         VfsStorage(max_bytes=size)
@@ -48,7 +53,9 @@ def test_only_the_mount_is_shared():
     storage = VfsStorage()
     with Session(vfs=storage) as one, Session(vfs=storage) as two:
         one.execute("open('/tmp/f', 'w').write('x'); open('/data/g', 'w').write('y')")
-        out = two.execute("import os; print(os.path.exists('/tmp/f'), os.path.exists('/data/g'))").stdout
+        out = two.execute(
+            "import os; print(os.path.exists('/tmp/f'), os.path.exists('/data/g'))"
+        ).stdout
     assert out == "False True\n"
 
 
@@ -81,7 +88,9 @@ def test_storage_may_be_used_from_many_threads():
         try:
             with Session(vfs=storage) as session:
                 for i in range(10):
-                    session.execute(f"open('/data/{n}-{i}', 'w').write('x' * 1000)\nimport os; os.listdir('/data')")
+                    session.execute(
+                        f"open('/data/{n}-{i}', 'w').write('x' * 1000)\nimport os; os.listdir('/data')"
+                    )
                     storage.files.put(f"/host-{n}-{i}", b"y" * 1000)
                     storage.files.list("/")
         except BaseException as e:
@@ -98,5 +107,12 @@ def test_storage_may_be_used_from_many_threads():
 def test_database_shared_by_two_sessions():
     storage = VfsStorage()
     with Session(vfs=storage) as one, Session(vfs=storage) as two:
-        one.execute("import sqlite3\nwith sqlite3.connect('/data/t.db') as k: k.execute('create table t(a)'); k.execute('insert into t values(7)')")
-        assert two.execute("import sqlite3\nprint(sqlite3.connect('/data/t.db').execute('select a from t').fetchone())").stdout == "(7,)\n"
+        one.execute(
+            "import sqlite3\nwith sqlite3.connect('/data/t.db') as k: k.execute('create table t(a)'); k.execute('insert into t values(7)')"
+        )
+        assert (
+            two.execute(
+                "import sqlite3\nprint(sqlite3.connect('/data/t.db').execute('select a from t').fetchone())"
+            ).stdout
+            == "(7,)\n"
+        )

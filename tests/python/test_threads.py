@@ -56,7 +56,9 @@ def test_one_sandbox_serves_many_threads(sandbox: Sandbox):
 
 def test_event_loop_ticks_while_guests_burn_cpu(sandbox: Sandbox):
     async def main() -> float:
-        burn = "n = 0\nimport time\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: n += 1"
+        burn = (
+            "n = 0\nimport time\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: n += 1"
+        )
         burning = [asyncio.create_task(sandbox.execute_async(burn)) for _ in range(3)]
         latest = 0.0
         while not all(task.done() for task in burning):
@@ -84,7 +86,11 @@ def test_waiting_guests_hold_no_thread(sandbox: Sandbox):
         before = threads()
         runs = []
         for _ in range(200):
-            runs.append(asyncio.create_task(sandbox.execute_async("import asyncio; await asyncio.sleep(1.5)")))
+            runs.append(
+                asyncio.create_task(
+                    sandbox.execute_async("import asyncio; await asyncio.sleep(1.5)")
+                )
+            )
             await asyncio.sleep(0.002)
         more = threads() - before
         await asyncio.gather(*runs)
@@ -103,7 +109,9 @@ def test_a_session_may_move_between_threads(session: Session):
 
 def test_several_event_loops_in_turn(sandbox: Sandbox):
     for i in range(5):
-        result = asyncio.run(sandbox.execute_async(f"import asyncio; await asyncio.sleep(0.01); print({i})"))
+        result = asyncio.run(
+            sandbox.execute_async(f"import asyncio; await asyncio.sleep(0.01); print({i})")
+        )
         assert result.stdout == f"{i}\n"
 
 
@@ -218,7 +226,11 @@ def test_abandoned_sessions_leave_nothing():
 
 def test_cancelled_runs_leave_nothing(sandbox: Sandbox):
     async def cancel_some() -> None:
-        for code in ("while True: pass", "import asyncio; await asyncio.sleep(60)", "import time; time.sleep(60)"):
+        for code in (
+            "while True: pass",
+            "import asyncio; await asyncio.sleep(60)",
+            "import time; time.sleep(60)",
+        ):
             task = asyncio.create_task(sandbox.execute_async(code))
             await asyncio.sleep(0.02)
             task.cancel()
@@ -232,7 +244,11 @@ def test_cancelled_runs_leave_nothing(sandbox: Sandbox):
 
 def test_cancel_is_quick(sandbox: Sandbox):
     async def main() -> float:
-        task = asyncio.create_task(sandbox.execute_async("while True:\n try:\n  while True: pass\n except BaseException: pass"))
+        task = asyncio.create_task(
+            sandbox.execute_async(
+                "while True:\n try:\n  while True: pass\n except BaseException: pass"
+            )
+        )
         await asyncio.sleep(0.1)
         start = time.monotonic()
         task.cancel()
@@ -272,7 +288,9 @@ def test_many_sessions_at_once():
     sessions = [Session() for _ in range(200)]
     for i, session in enumerate(sessions):
         session.execute(f"x = {i}")
-    assert [s.execute("print(x)").stdout for s in sessions[::20]] == [f"{i}\n" for i in range(0, 200, 20)]
+    assert [s.execute("print(x)").stdout for s in sessions[::20]] == [
+        f"{i}\n" for i in range(0, 200, 20)
+    ]
     before = descriptors()
     for session in sessions:
         session.close()
@@ -284,7 +302,12 @@ def test_many_sessions_at_once():
 
 @pytest.mark.parametrize(
     "code",
-    ["while True: pass", "import time; time.sleep(60)", "import asyncio; await asyncio.sleep(60)", "await slow()"],
+    [
+        "while True: pass",
+        "import time; time.sleep(60)",
+        "import asyncio; await asyncio.sleep(60)",
+        "await slow()",
+    ],
 )
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_ctrl_c_stops_the_run(code: str, way: str, python):
@@ -331,6 +354,24 @@ box = brumate.Sandbox(); session = brumate.Session(); session.execute("x = 1")
 time.sleep(0.3)
 print("leaving")
 """)
+    assert (done.stdout, done.returncode) == ("leaving\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_exit_while_a_host_function_is_stuck(way: str, python):
+    done = python(
+        """
+import asyncio, sys, time, brumate
+limits = brumate.ResourceLimits(execution_timeout_ms=200)
+box = brumate.Sandbox(callbacks={"stuck": lambda: time.sleep(600)}, resource_limits=limits)
+try:
+    if sys.argv[1] == "sync": box.execute("await stuck()")
+    else: asyncio.run(box.execute_async("await stuck()"))
+except TimeoutError: print("leaving")
+""",
+        way,
+        timeout=30,
+    )
     assert (done.stdout, done.returncode) == ("leaving\n", 0), done.stderr
 
 
