@@ -3,9 +3,11 @@
  * - clock_nanosleep() answers ENOTSUP whatever went wrong; CPython needs to see EINTR to look for
  *   the soft stop that cut its sleep.
  * - clock() and times() read the monotonic clock, though WASI has one of CPU time. And times()
- *   counts in ns, where _SC_CLK_TCK says hundredths of a second. */
+ *   counts in ns, where _SC_CLK_TCK says hundredths of a second.
+ * - memchr() goes by words of 4 bytes, and each line printed is searched twice. */
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/times.h>
 #include <time.h>
 #include <wasi/api.h>
@@ -29,6 +31,26 @@ clock_t times(struct tms *used) {
     uint64_t cpu = clock_read(__WASI_CLOCKID_PROCESS_CPUTIME_ID);
     *used = (struct tms){ .tms_utime = (clock_t)(cpu / NS_PER_TICK) };
     return (clock_t)(clock_read(__WASI_CLOCKID_MONOTONIC) / NS_PER_TICK);
+}
+
+/* --- searching --- */
+
+/* Whether one of the 8 bytes of `word` is 0. */
+static int has_zero(uint64_t word) {
+    return ((word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080)) != 0;
+}
+
+void *memchr(const void *bytes, int wanted, size_t len) {
+    const unsigned char *at = bytes, *end = at + len;
+    unsigned char c = (unsigned char)wanted;
+    uint64_t all = c * UINT64_C(0x0101010101010101), word[2];
+    for (; (size_t)(end - at) >= sizeof word; at += sizeof word) {
+        __builtin_memcpy(word, at, sizeof word);
+        if (has_zero(word[0] ^ all) || has_zero(word[1] ^ all)) break;
+    }
+    for (; at < end; at++)
+        if (*at == c) return (void *)at;
+    return NULL;
 }
 
 /* --- sleeping --- */

@@ -121,3 +121,8 @@ x * 7
 #-- and None is not
 #: display
 None
+
+#== a byte is found wherever it stands, and not beyond the end
+#: stdout True
+d = b"a" * 70 + b"\x80" + b"\0" * 3
+print(all(d[i:j].find(b"\x80") == (70 - i if j > 70 else -1) for i in range(40) for j in range(i, 74)))

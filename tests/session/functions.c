@@ -579,6 +579,15 @@ TEST(the_captured_variable_is_told_as_json_if_this_run_bound_it) {
     bru_session_free(s);
 }
 
+TEST(code_that_does_not_compile_ends_as_such_when_a_variable_is_captured) {
+    bru_session *s = session_with(NULL);
+    bru_result *r = run_with(s, "result = (", NULL, 0, "result");
+    CHECK_STR(bru_result_text(r, BRU_TEXT_TYPE, NULL), "SyntaxError");
+    CHECK_STR(bru_result_text(r, BRU_TEXT_VALUE, NULL), "");
+    bru_result_free(r);
+    bru_session_free(s);
+}
+
 TEST(what_capturing_prints_is_not_lost) {
     bru_session *s = session_with(NULL);
     bru_result *r = run_with(s,
