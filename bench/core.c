@@ -1,10 +1,11 @@
 /* What takes microseconds, measured in-process over the public API; run.py calls it and makes the
  * table.
  *
- *     bench-core turns IMAGE BATCHES RUNS      starts, runs and resets: medians of RUNS, a line a
- * batch bench-core memory IMAGE SESSIONS LIMIT   idle sessions: memory each; stops at LIMIT MB in
- * all bench-core overshoot IMAGE SAMPLES MS    how late a deadline of MS is met: a line a sample
- *     bench-core build GUEST ROOT FILE         one image build
+ *   turns IMAGE BATCHES RUNS       starts, runs and resets: medians of RUNS, a line a batch
+ *   memory IMAGE SESSIONS LIMIT    idle sessions: memory each; stops at LIMIT MB in all
+ *   overshoot IMAGE SAMPLES MS     how late a deadline of MS is met: a line a sample
+ *   sleep IMAGE RUNS PARTS         twins and snapshots; big is a session with PARTS times 15 MB
+ *   build GUEST ROOT FILE          one image build
  *
  * Each line is a JSON object. */
 #define _GNU_SOURCE
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <zstd.h>
 
 #include "brumate.h"
 
@@ -260,6 +262,144 @@ static void overshoot(size_t samples, uint64_t ms) {
     for (size_t k = 0; k < ENDLESS; k++) bru_session_free(s[k]);
 }
 
+/* ------------------------------------------------------------------ sleep */
+
+static bru_snapshot *snapshot_of(bru_session *s) {
+    bru_snapshot *snapshot;
+    bru_error err;
+    if (bru_session_snapshot(s, NULL, &snapshot, &err)) die("snapshot", err.message);
+    return snapshot;
+}
+
+static bru_session *resume(const bru_snapshot *snapshot, const bru_session_options *o) {
+    bru_session *s;
+    bru_error err;
+    if (bru_session_resume(image, o, snapshot, &s, &err)) die("resume", err.message);
+    return s;
+}
+
+static bru_session *twin_of(bru_session *s) {
+    bru_session *twin;
+    bru_error err;
+    if (bru_session_fork(s, &twin, &err)) die("fork", err.message);
+    return twin;
+}
+
+/* Twins that live side by side: time and memory of each. */
+static void twins(bru_session *s, size_t count, double *v) {
+    bru_session **all = calloc(count, sizeof *all);
+    uint64_t private = 0;
+    for (size_t i = 0; i < count; i++) {
+        double begin = now_us();
+        all[i] = twin_of(s);
+        v[i] = now_us() - begin;
+        private += bru_session_private_bytes(all[i]);
+    }
+    printf("{\"fork_us\": %.1f, \"fork_private_kb\": %.1f, ", median(v, count),
+           (double)private / (double)count / 1024);
+    for (size_t i = 0; i < count; i++) bru_session_free(all[i]);
+    free(all);
+}
+
+static void small_sleep(bru_session *s, size_t count, double *v) {
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        double begin = now_us();
+        bru_snapshot *snapshot = snapshot_of(s);
+        v[i] = now_us() - begin;
+        bru_snapshot_bytes(snapshot, &len);
+        bru_snapshot_free(snapshot);
+    }
+    printf("\"suspend_ms\": %.4f, \"suspend_kb\": %.1f, ", median(v, count) / 1e3,
+           (double)len / 1024);
+    bru_snapshot *snapshot = snapshot_of(s);
+    for (size_t i = 0; i < count; i++) {
+        double begin = now_us();
+        bru_session *other = resume(snapshot, NULL);
+        v[i] = now_us() - begin;
+        bru_session_free(other);
+    }
+    bru_snapshot_free(snapshot);
+    printf("\"resume_ms\": %.4f, ", median(v, count) / 1e3);
+}
+
+#define PART ((size_t)15 << 20)
+
+/* {"v<n>": bytes} as values cross, the bytes like text: words that come again. */
+static unsigned char *part_make(unsigned n, size_t *len) {
+    static const unsigned char head[] = { 0xA1, 0x62, 'v', '0', 0x5A };
+    unsigned char *bytes = malloc(sizeof head + 4 + PART), *at = bytes + sizeof head + 4;
+    uint32_t word = n + 1;
+    if (!bytes) die("sleep", "no memory");
+    memcpy(bytes, head, sizeof head);
+    bytes[3] = (unsigned char)('0' + n);
+    for (int i = 0; i < 4; i++)
+        bytes[sizeof head + (size_t)i] = (unsigned char)(PART >> (24 - 8 * i));
+    for (size_t i = 0; i < PART; i++) {
+        if (i % 5 == 0) word = word * 1664525u + 1013904223u;
+        at[i] = i % 5 == 4 ? ' ' : (unsigned char)('a' + (word >> (16 + i % 5) & 15));
+    }
+    *len = sizeof head + 4 + PART;
+    return bytes;
+}
+
+static double zstd_us(const unsigned char *bytes, size_t len) {
+    size_t room = ZSTD_compressBound(len);
+    void *out = malloc(room);
+    double begin = now_us();
+    if (!out || ZSTD_isError(ZSTD_compress(out, room, bytes, len, 1))) die("zstd", "failed");
+    double took = now_us() - begin;
+    free(out);
+    return took;
+}
+
+/* A session full of data, against the compressor alone on such data, as much as there are pages:
+ * copies that the guest has freed are pages too. */
+static void big_sleep(size_t parts) {
+    bru_session_options o = BRU_SESSION_OPTIONS_INIT;
+    bru_exec_options run = BRU_EXEC_OPTIONS_INIT;
+    bru_result *r;
+    bru_error err;
+    bru_snapshot_info info;
+    double alone = 0, v[5];
+    o.limits.memory_bytes = (uint64_t)1 << 30;
+    bru_session *s = open_session(&o);
+    for (unsigned n = 0; n < parts; n++) {
+        size_t len;
+        unsigned char *bytes = part_make(n, &len);
+        run.inputs = bytes;
+        run.inputs_len = len;
+        if (bru_session_run(s, "1", 1, &run, &r, &err)) die("inputs", err.message);
+        bru_result_free(r);
+        for (int i = 0; i < 5; i++) v[i] = zstd_us(bytes, len);
+        alone += median(v, 5);
+        free(bytes);
+    }
+    for (int i = 0; i < 5; i++) {
+        double begin = now_us();
+        bru_snapshot *snapshot = snapshot_of(s);
+        v[i] = now_us() - begin;
+        bru_snapshot_get_info(snapshot, &info);
+        bru_snapshot_free(snapshot);
+    }
+    double suspend = median(v, 5);
+    alone *= (double)info.stored_bytes / (double)(parts * PART);
+    printf("\"big_mb\": %zu, \"big_suspend_ms\": %.2f, \"big_state_vs_zstd_x\": %.3f}\n",
+           (size_t)(info.stored_bytes >> 20), suspend / 1e3, suspend / alone);
+    bru_session_free(s);
+}
+
+static void sleeping(size_t count, size_t parts) {
+    double *v = calloc(count, sizeof *v);
+    bru_session *s = open_session(NULL);
+    run_us(s, "x = {'a': [1, 2, 3]}\ndef f(n): return n + 1\nprint(f(1))");
+    twins(s, count, v);
+    small_sleep(s, count, v);
+    big_sleep(parts < 9 ? parts : 9);
+    bru_session_free(s);
+    free(v);
+}
+
 /* ------------------------------------------------------------------ build */
 
 static void build(const char *guest, const char *root, const char *path) {
@@ -275,7 +415,8 @@ static void build(const char *guest, const char *root, const char *path) {
 int main(int argc, char **argv) {
     bru_error err;
     if (argc < 5)
-        die("usage", "bench-core turns|memory|overshoot IMAGE COUNT N | build GUEST ROOT FILE");
+        die("usage",
+            "bench-core turns|memory|overshoot|sleep IMAGE COUNT N | build GUEST ROOT FILE");
     if (!strcmp(argv[1], "build")) {
         build(argv[2], argv[3], argv[4]);
         return 0;
@@ -288,6 +429,8 @@ int main(int argc, char **argv) {
         memory_of(a, (double)b);
     else if (!strcmp(argv[1], "overshoot"))
         overshoot(a, b);
+    else if (!strcmp(argv[1], "sleep"))
+        sleeping(a, b);
     else
         die("no such measure", argv[1]);
     bru_image_unref(image);

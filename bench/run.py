@@ -3,7 +3,7 @@
 
     run.py --native PYTHON [--quick] [--only turns,cli,build,cpu,overshoot,memory] [--rounds N] [--build DIR]
 
-Prints one table and writes bench.json beside the build (group "core"). Rounds go over all candidates in turn, so that
+Prints one table and writes bench.json beside the build (groups "core" and "sleep"). Rounds go over all candidates in turn, so that
 the machine's noise falls on all alike; a figure is the median of its rounds. The machine's own python3 is
 a further column. Results of the CPU suite are compared with the native ones: a wrong answer is an error.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent
 HELLO = "print('hi')"
-GROUPS = "turns,cli,build,cpu,overshoot,memory"
+GROUPS = "turns,cli,build,cpu,overshoot,memory,sleep"
 
 MEASURE = """
 import time as _time
@@ -75,6 +75,7 @@ class Bench:
         self.options = options
         self.rows = []       # (title, unit, brumate, native, machine, note)
         self.core = {}
+        self.asleep = {}
         self.build_folder = options.build
         self.image = options.build / "core.bru"
         self.command = str(options.build / "brumate")
@@ -222,6 +223,19 @@ class Bench:
                  note=f"{m['total_mb']:.0f} MB in all, page tables included; {m['mappings']} mappings"
                       + (f"; stopped: {m['stopped_by']}" if m["stopped_by"] else ""))
 
+    # -- sleep
+
+    def sleep(self):
+        count, parts = (200, 1) if self.options.quick else (1000, 3)
+        self.asleep = f = self.measure("sleep", self.image, count, parts)[0]
+        self.row(f"twin of a live session, of {count}", "us", f["fork_us"])
+        self.row("private memory of a twin", "kB", f["fork_private_kb"])
+        self.row("small session to bytes", "ms", f["suspend_ms"])
+        self.row("those bytes", "kB", f["suspend_kb"])
+        self.row("and back into a new session", "ms", f["resume_ms"])
+        self.row(f"session with {f['big_mb']} MB of pages to bytes", "ms", f["big_suspend_ms"],
+                 note=f"{f['big_state_vs_zstd_x']:.2f}x of zstd alone for as many")
+
     # -- the table
 
     def table(self):
@@ -278,7 +292,7 @@ def main():
           f"{machine['load_after']:.1f} after; {time.monotonic() - began:.0f} s")
     print(f"native: {machine['native']}, -O3; python3: {machine['python3']}\n")
     print(bench.table())
-    write(options.build / "bench.json", bench.core, machine)
+    write(options.build / "bench.json", {"core": bench.core, "sleep": bench.asleep}, machine)
 
 
 def cpu_name():
@@ -294,8 +308,9 @@ def write(path, figures, machine):
         kept = json.loads(path.read_text())
     except (OSError, ValueError):
         kept = {}
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
-    kept["core"] = {**kept.get("core", {}), **rounded}
+    for group, found in figures.items():
+        rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in found.items()}
+        kept[group] = {**kept.get(group, {}), **rounded}
     kept["machine"] = machine
     path.write_text(json.dumps(kept, indent=1) + "\n")
 
