@@ -315,6 +315,7 @@ static bru_status copy_state(bru_session *s, bru_session *twin, bru_error *err) 
     bru_status st = state_save(s, &state, err);
     if (!st) st = state_parse(state.data, state.len, &view, err);
     if (!st) st = state_load(twin, &view, err);
+    if (!st && view.head.waiting) twin->engine.deadline = s->engine.deadline; /* to the moment */
     buf_free(&state);
     return st;
 }

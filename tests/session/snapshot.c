@@ -345,6 +345,45 @@ TEST(twins_do_not_touch_each_other) {
     for (int i = 0; i < 3; i++) bru_session_free(twins[i]);
 }
 
+TEST(a_twin_has_the_deadline_of_the_execution_not_that_of_the_session) {
+    bru_session_options o = with_functions();
+    bru_exec_options run = BRU_EXEC_OPTIONS_INIT;
+    o.limits.timeout_ns = 50000000;
+    run.timeout_ns = 30 * 1000000000ull;
+    bru_session *s = session_with(&o), *twin = NULL;
+    bru_event event = { .kind = BRU_EVENT_CALL };
+    static const char src[] = "import asyncio\nawait f()\nawait asyncio.sleep(0.2)\nprint('on')";
+    CHECK_EQ(bru_session_start(s, src, sizeof src - 1, &run, NULL), BRU_OK);
+    CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    uint32_t id = event.id;
+    CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    REQUIRE(event.kind == BRU_EVENT_WAIT);
+    CHECK_EQ(bru_session_fork(s, &twin, NULL), BRU_OK);
+    REQUIRE(twin);
+    CHECK_EQ(reply_number(twin, id, 1), BRU_OK);
+    CHECK_FINISH(twin, "on\n");
+    bru_session_free(twin);
+    bru_session_free(s);
+}
+
+TEST(a_woken_execution_has_the_time_that_was_left_and_no_more_than_the_session_gives) {
+    bru_session_options o = with_functions();
+    bru_session *s = session_with(&o), *other = NULL;
+    REQUIRE(start(s, "await f()"));
+    bru_snapshot *snapshot = snapshot_of(s);
+    REQUIRE(snapshot);
+    o.limits.timeout_ns = 50000000;
+    CHECK_EQ(bru_session_resume(the_image(), &o, snapshot, &other, NULL), BRU_OK);
+    REQUIRE(other);
+    bru_event event = { .kind = BRU_EVENT_CALL };
+    while (event.kind != BRU_EVENT_DONE) REQUIRE(bru_session_next(other, &event, NULL) == BRU_OK);
+    CHECK_EQ(bru_result_reason(event.result), BRU_REASON_TIMEOUT);
+    bru_result_free(event.result);
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot_free(snapshot);
+}
+
 TEST(a_twin_and_a_woken_session_have_entropy_of_their_own) {
     bru_session *s = session_with(NULL), *twin = NULL;
     CHECK_RUN(s, "import random; random.seed(1)", "");
