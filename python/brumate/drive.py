@@ -222,10 +222,9 @@ def finish(core: Session) -> ExecuteResult:
         try:
             taken = _wait(core, job)
         except BaseException:
-            if core.abandon(job.ticket):
-                job.nudge()
-            while core.busy and not job.finished:
-                job.done.acquire()
+            while not core.abandon(job.ticket) and not job.finished:
+                job.done.acquire(timeout=0.01)
+            job.nudge()
             raise
         finally:
             core.waker = None

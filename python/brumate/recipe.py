@@ -32,7 +32,7 @@ GRACE_TO_LIVE = 20_000_000
 _CO_COROUTINE = 0x80
 
 _default: _native.Image | None = None
-_usual: tuple[ResourceLimits, tuple[int, ...]] | None = None
+_usual: ResourceLimits | None = None
 
 
 def default_image() -> _native.Image:
@@ -85,8 +85,11 @@ def _or_none(limit: int | None) -> int:
 
 
 def limits_of(limits: ResourceLimits | None) -> ResourceLimits:
+    global _usual
     if limits is None:
-        return ResourceLimits()
+        if _usual is None:
+            _usual = ResourceLimits()
+        return _usual
     if not isinstance(limits, ResourceLimits):
         raise TypeError(f"resource_limits must be ResourceLimits, not {type(limits).__name__}")
     return limits

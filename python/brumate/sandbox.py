@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .drive import finish, settle
+from .errors import BrumateError
 from .recipe import Recipe, streams_of
 
 TYPE_CHECKING = False
@@ -74,8 +75,6 @@ class Sandbox:
 
     def _take(self) -> Core:
         if self._closed:
-            from .errors import BrumateError
-
             raise BrumateError("the sandbox is closed: make another")
         try:
             return self._idle.pop()
@@ -89,9 +88,13 @@ class Sandbox:
 
     def _reuse(self, core: Core) -> None:
         """Resets a session behind its run, at once, so that nothing of it outlives the run."""
-        if not core.busy:
+        if core.busy:
+            return
+        try:
             core.reset(True)
-            self._give_back(core)
+        except BrumateError:
+            return  # no memory for it: the next run makes another
+        self._give_back(core)
 
     def execute(
         self,

@@ -83,6 +83,12 @@ typedef struct run_stream {
     unsigned split_len;
 } run_stream;
 
+/* A call that was handed to an event loop, and when, CLOCK_MONOTONIC ns. */
+typedef struct open_call {
+    uint32_t id;
+    uint64_t since;
+} open_call;
+
 typedef struct run_state {
     run_phase phase;
     bool in_call;         /* inside a function of this extension that is not to be entered again */
@@ -94,9 +100,10 @@ typedef struct run_state {
     bool streaming;
     run_stream streams[2];
     text_buffer texts[OUTPUTS];
-    PyObject *input;    /* a function that gives standard input, or NULL */
-    uint64_t calls;     /* host functions called */
-    uint64_t open;      /* calls that were not answered yet */
+    PyObject *input;       /* a function that gives standard input, or NULL */
+    uint64_t calls;        /* host functions called */
+    open_call *open_calls; /* those that were not answered yet */
+    size_t open, open_room;
     uint32_t host_call; /* in RUN_HOST: the call being performed, and since when; 0 since: none */
     uint64_t host_since;
     bool interrupted; /* interrupt() was called */

@@ -23,8 +23,8 @@ enum {
 
 enum { ERROR_TEXT_MAX = 8000 }; /* characters of a host exception that are told to the guest */
 
-/* How long after its deadline a run may still be with an event loop, that ends it by itself. */
-#define LOOP_GRACE_NS 2000000u
+/* How long an event loop may be late with a call's or the run's time, before it counts as stuck. */
+#define LOOP_GRACE_NS 5000000u
 
 static PyObject *event_of(int kind, uint64_t number, PyObject *what) {
     return Py_BuildValue("iKNOO", kind, (unsigned long long)number, what, Py_None, Py_None);
@@ -37,6 +37,7 @@ static void run_clear(session_object *self) {
     run->phase = RUN_NONE;
     run->pending = false;
     run->ticket++;
+    run->open = 0;
     for (int i = 0; i < OUTPUTS; i++) {
         PyMem_RawFree(run->texts[i].bytes);
         run->texts[i] = (text_buffer){ NULL, 0, 0 };
@@ -309,6 +310,44 @@ static bool answer_limit(session_object *self, uint32_t id, uint64_t limit, cons
     return answer_text(self, id, text);
 }
 
+/* ---- Calls under way in an event loop ----------------------------------------------------- */
+
+static bool open_add(run_state *run, uint32_t id) {
+    if (run->open == run->open_room) {
+        size_t room = run->open_room ? run->open_room * 2 : 16;
+        open_call *grown = PyMem_RawRealloc(run->open_calls, room * sizeof *grown);
+        if (!grown) return PyErr_NoMemory(), false;
+        run->open_calls = grown;
+        run->open_room = room;
+    }
+    run->open_calls[run->open++] = (open_call){ id, native_clock() };
+    return true;
+}
+
+static void open_remove(run_state *run, uint32_t id) {
+    for (size_t i = 0; i < run->open; i++) {
+        if (run->open_calls[i].id != id) continue;
+        run->open_calls[i] = run->open_calls[--run->open];
+        return;
+    }
+}
+
+/* When the oldest of them began; UINT64_MAX: there is none. */
+static uint64_t open_since(const run_state *run) {
+    uint64_t since = UINT64_MAX;
+    for (size_t i = 0; i < run->open; i++)
+        if (run->open_calls[i].since < since) since = run->open_calls[i].since;
+    return since;
+}
+
+/* Answers all of them with an error: their event loop is stuck. */
+static bool open_refuse(session_object *self, const char *text) {
+    run_state *run = &self->run;
+    bool fine = true;
+    while (fine && run->open > 0) fine = answer_text(self, run->open_calls[--run->open].id, text);
+    return fine;
+}
+
 /* ---- Calls ------------------------------------------------------------------------------- */
 
 typedef struct host_call {
@@ -401,8 +440,9 @@ static PyObject *perform(session_object *self, unsigned long ticket, bool *lost)
         return NULL;
     }
     if (value && is_awaitable(value)) {
-        self->run.open++;
-        return event_of(EVENT_CALL_ASYNC, id, value);
+        if (open_add(&self->run, id)) return event_of(EVENT_CALL_ASYNC, id, value);
+        Py_DECREF(value);
+        return NULL;
     }
     if (!value && ends_the_run()) return NULL;
     bool fine = value ? answer_value(self, id, value) : answer_raised(self, id);
@@ -468,6 +508,15 @@ static PyObject *finish(session_object *self) {
     return wrapped;
 }
 
+/* Nobody waits for the call of a DROP event any more: an answer makes the library forget it. */
+static PyObject *dropped(session_object *self) {
+    uint32_t id = self->run.event.id;
+    self->run.pending = false;
+    open_remove(&self->run, id);
+    if (!answer_text(self, id, "")) return run_fail(self);
+    return event_of(EVENT_DROP, id, Py_NewRef(Py_None));
+}
+
 /* Drives the run until there is something for the caller. `functions`: host functions are called
  * here, else a call or a question for input is EVENT_GO, and stays in hand. NULL with an exception:
  * the run is over. */
@@ -497,10 +546,7 @@ static PyObject *drive(session_object *self, bool functions) {
             if (out && out != Py_None) return out;
             Py_XDECREF(out);
             break;
-        case BRU_EVENT_DROP:
-            run->pending = false;
-            if (run->open) return event_of(EVENT_DROP, run->event.id, Py_NewRef(Py_None));
-            break;
+        case BRU_EVENT_DROP: return dropped(self);
         case BRU_EVENT_WAIT:
             run->pending = false;
             if (run->open) return event_of(EVENT_WAIT, run->event.wake_ns, Py_NewRef(Py_None));
@@ -634,7 +680,7 @@ static bool begin(session_object *self, PyObject *const *args, Py_ssize_t n) {
         fine = false;
     }
     Py_XDECREF(inputs);
-    run->calls = run->open = 0;
+    run->calls = 0;
     run->interrupted = false;
     run->host_since = 0;
     run->deadline = o.timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + o.timeout_ns;
@@ -702,7 +748,7 @@ static PyObject *answer(session_object *self, PyObject *const *args, Py_ssize_t 
     if (n != 3) return PyErr_BadArgument(), NULL;
     if (!number_of(args[1], &id)) return NULL;
     if (!holds(self, args[0])) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
-    if (self->run.open) self->run.open--;
+    open_remove(&self->run, id);
     return how(self, id, args[2]) ? Py_NewRef(Py_True) : NULL;
 }
 
@@ -724,15 +770,22 @@ static uint64_t sum(uint64_t at, uint64_t duration) {
     return duration > UINT64_MAX - at ? UINT64_MAX : at + duration;
 }
 
-/* When the thread that holds the ticket is to be looked after. A call that has not begun yet cannot
- * be overdue before its time from now on. */
+/* When the host's code has had its time: the function that is called, or else the event loop, which
+ * should have told of a call or of the deadline by itself. */
+static uint64_t due(const session_object *self) {
+    const run_state *run = &self->run;
+    bool in_host = run->phase == RUN_HOST;
+    uint64_t since = in_host && run->host_since ? run->host_since : open_since(run);
+    uint64_t call = sum(since, self->call_timeout), end = run->deadline;
+    if (call < end) end = call;
+    return in_host ? end : sum(end, LOOP_GRACE_NS);
+}
+
+/* A call that has not begun yet is not due before its time from now on. */
 static PyObject *run_patience(session_object *self, PyObject *unused) {
     (void)unused;
-    const run_state *run = &self->run;
-    uint64_t now = native_clock(), since = run->host_since ? run->host_since : now;
-    uint64_t until = sum(since, self->call_timeout);
-    uint64_t end = run->phase == RUN_HOST ? run->deadline : sum(run->deadline, LOOP_GRACE_NS);
-    if (end < until) until = end;
+    uint64_t now = native_clock(), until = due(self), next = sum(now, self->call_timeout);
+    if (next < until) until = next;
     if (until == UINT64_MAX) return PyFloat_FromDouble(-1);
     return PyFloat_FromDouble(until > now ? (double)(until - now) / 1e9 : 0.002);
 }
@@ -745,19 +798,17 @@ static PyObject *run_overdue(session_object *self, PyObject *ticket) {
     run_state *run = &self->run;
     unsigned long t = PyLong_AsUnsignedLong(ticket);
     if (t == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-    uint64_t now = native_clock();
-    if (run->ticket != t || run->phase == RUN_NONE || run->phase == RUN_GUEST) Py_RETURN_FALSE;
-    bool in_host = run->phase == RUN_HOST;
-    bool call_late = in_host && run->host_since && now >= sum(run->host_since, self->call_timeout);
-    bool run_late = now >= (in_host ? run->deadline : sum(run->deadline, LOOP_GRACE_NS));
-    if (!call_late && !run_late && !(in_host && run->interrupted)) Py_RETURN_FALSE;
+    if (run->ticket != t || (run->phase != RUN_HOST && run->phase != RUN_OURS)) Py_RETURN_FALSE;
+    bool in_host = run->phase == RUN_HOST, is_due = native_clock() >= due(self);
+    if (!is_due && !(in_host && run->interrupted)) Py_RETURN_FALSE;
     bool in_call = in_host && run->host_since;
     run->ticket++;
     run->phase = RUN_OURS;
     run->host_since = 0;
     run->interrupted = false;
-    if (in_call && !answer_text(self, run->host_call, call_late ? late : stopped)) return NULL;
-    Py_RETURN_TRUE;
+    const char *text = is_due ? late : stopped;
+    if (in_call && !answer_text(self, run->host_call, text)) return run_fail(self);
+    return open_refuse(self, text) ? Py_NewRef(Py_True) : run_fail(self);
 }
 
 /* Ends the run if that ticket has it and nobody is inside the guest; else stops the guest. */
@@ -801,16 +852,17 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
         uint32_t id = e->id;
         int begun = begin_call(self, &c);
         if (begun > 0) {
-            run->open++;
+            if (!open_add(run, id)) {
+                host_call_clear(&c);
+                return run_fail(self);
+            }
             return Py_BuildValue("iINNN", c.is_async ? EVENT_CALL_ASYNC : EVENT_CALL, id, c.fn,
                                  c.args, c.kwargs);
         }
         fine = begun == 0;
         break;
     }
-    case BRU_EVENT_DROP:
-        run->pending = false;
-        return event_of(EVENT_DROP, e->id, Py_NewRef(Py_None));
+    case BRU_EVENT_DROP: return dropped(self);
     case BRU_EVENT_WAIT:
         run->pending = false;
         return event_of(EVENT_WAIT, e->wake_ns, Py_NewRef(Py_None));

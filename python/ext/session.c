@@ -179,6 +179,7 @@ static void session_dealloc(session_object *self) {
     if (!lost) bru_session_free(self->session);
     (void)session_clear(self);
     for (int i = 0; i < OUTPUTS; i++) PyMem_RawFree(self->run.texts[i].bytes);
+    PyMem_RawFree(self->run.open_calls);
     Py_XDECREF(self->async_names);
     Py_XDECREF(self->capture);
     type->tp_free(self);
