@@ -51,7 +51,7 @@ def peer(product, folder, install):
     python = folder / "bin" / "python"
     product.python = str(python)
     product.environment = environment()
-    if (folder / "installed").exists():
+    if (folder / "installed").exists() and python.exists():  # its interpreter may have gone
         return product
     if not install:
         product.missing = "not installed"

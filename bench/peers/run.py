@@ -500,7 +500,7 @@ class Suite:
         lines = ["# Beside other sandboxes", "",
                  f"What `make bench-peers` printed last: {datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, "
                  f"Linux {platform.release().split('-')[0]}; load {self.load:.1f} before, {os.getloadavg()[0]:.1f} after; "
-                 f"{self.options.rounds} rounds, {time.monotonic() - self.began:.0f} s.", ""]
+                 f"rounds: {self.options.rounds}; {time.monotonic() - self.began:.0f} s.", ""]
         lines += [f"- {label}: {self.versions[label]}" for label in self.labels] + [""]
         if any(self.figures().values()):
             lines += [table("In short", ["", ""], [[f"`{k}`", number(v)] for k, v in self.figures().items() if v is not None],
@@ -521,6 +521,7 @@ class Suite:
             value = self.middle(OURS, key)
             return None if value is None else value * factor
 
+        left = self.middle(OURS, "memory_left_private")
         return {
             "create_hello_x": self.times_better("create_hello", RIVAL),
             "create_hello_vs_monty_x": self.times_better("create_hello", MONTY),
@@ -530,7 +531,7 @@ class Suite:
             "callback_async_us": ours("async", 1e6),
             "callback_x": self.times_better("sync", RIVAL),
             "private_memory_x": self.times_better("memory_each_private", RIVAL),
-            "private_left_mb": ours("memory_left_private"),
+            "private_left_mb": None if left is None else max(0.0, left),
             "cpu_x": statistics.geometric_mean(cpu) if cpu else None,
             "overshoot_x": statistics.geometric_mean(late) if late else None,
             "factory_sandbox_x": self.times_better("image_run", RIVAL),
