@@ -3,9 +3,12 @@ import re
 
 
 def number(value):
-    if abs(value) >= 1000:
+    size = abs(value)
+    if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+    if size >= 0.1:
+        return f"{value:.{0 if size >= 100 else 1 if size >= 10 else 2}f}"
+    return f"{value:.2g}"
 
 
 def brief(text, width=90):
