@@ -10,12 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from measure import grows_by
+from measure import MIB, grows_by
 
 import brumate
 from brumate import Sandbox, Session, VfsStorage
-
-MIB = 1 << 20
 
 
 def fails(box: Any, code: str, **kwargs: Any) -> None:

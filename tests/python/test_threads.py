@@ -10,12 +10,10 @@ import threading
 import time
 
 import pytest
-from measure import descriptors, grows_by, rss_bytes, threads
+from measure import MIB, descriptors, grows_by, rss_bytes, threads
 
 import brumate
 from brumate import Sandbox, Session
-
-MIB = 1 << 20
 
 
 def test_eight_threads_while_another_counts():
