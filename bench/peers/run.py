@@ -352,7 +352,7 @@ class Suite:
         rows.append(["create one more, and run that, us"] + [brief(found[label]["failed"]) if t is None else number(t)
                                                              for label, t in took.items()])
         self.note_worse("create a session while up to 50 live, us", took)
-        rows.append([f"growth with each of {runs} fresh hellos, private, kB"]
+        rows.append([f"growth with each of up to {runs} fresh hellos, private, kB"]
                     + [brief(g["failed"]) if isinstance(g, dict) else number(g) for g in growth.values()])
         self.section("Memory", self.head(), rows,
                      "Of the host's process and all that it starts, from smaps_rollup; each of the sessions ran `x = 1`.")
@@ -480,7 +480,7 @@ class Suite:
                 cells = {label: None if "failed" in value else milliseconds(value[part]) for label, value in found.items()}
                 rows.append([title + ", ms"] + [brief(found[label]["failed"]) if value is None else number(value)
                                                 for label, value in cells.items()])
-                self.note_worse(f"{len(chosen)} wheels: {title}, ms", cells)
+                self.note_worse(f"wheels {', '.join(chosen)}: {title}, ms", cells)
             self.section(f"Wheels: {', '.join(chosen)}", self.head(), rows)
 
     # -- all
