@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+_ENDED = "the session has ended ({}): call reset() or restore_state() first"
+
 _MS_MAX = (2**63 - 1) // 1_000_000
 
 
@@ -166,15 +168,21 @@ class Session:
         if self._ended is not None:
             raise BrumateError(self._ended)
         streams = self._streams
-        result = await execute(
-            self._core,
-            code,
-            inputs,
-            streams[0] if stdin is None else stdin,
-            streams[1] if on_stdout is None else on_stdout,
-            streams[2] if on_stderr is None else on_stderr,
-            self._timeout() if timeout_ms is None else timeout_ms,
-        )
+        try:
+            result = await execute(
+                self._core,
+                code,
+                inputs,
+                streams[0] if stdin is None else stdin,
+                streams[1] if on_stdout is None else on_stdout,
+                streams[2] if on_stderr is None else on_stderr,
+                self._timeout() if timeout_ms is None else timeout_ms,
+            )
+        except Exception:
+            raise
+        except BaseException:  # the task was cancelled, and the guest was cut off wherever it was
+            self._ended = _ENDED.format("its run was cancelled")
+            raise
         self._count += 1
         return self._settle(result) if result._reason else result
 
@@ -184,10 +192,7 @@ class Session:
     def _settle(self, result: ExecuteResult) -> ExecuteResult:
         timed_out = result._reason in (TIMEOUT, CPU_LIMIT)
         if not result._alive or (timed_out and not self._keeps):
-            self._ended = (
-                f"the session has ended ({result._reason_text}): "
-                "call reset() or restore_state() first"
-            )
+            self._ended = _ENDED.format(result._reason_text)
         return settle(result)
 
     def interrupt(self) -> None:

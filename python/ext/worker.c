@@ -20,7 +20,7 @@ typedef struct notifier_object {
     PyObject_HEAD int fd;
     unsigned long forks;
     pthread_mutex_t lock;
-    session_object *done; /* under lock; the last that came is the first */
+    session_object *done, **done_last; /* under lock; in the order in which they came */
 } notifier_object;
 
 static PyTypeObject *notifier_type;
@@ -39,8 +39,9 @@ static void tell(session_object *job) {
     notifier_object *n = job->notifier;
     static const uint64_t one = 1;
     pthread_mutex_lock(&n->lock);
-    job->next_job = n->done;
-    n->done = job;
+    job->next_job = NULL;
+    *n->done_last = job;
+    n->done_last = &job->next_job;
     atomic_store(&job->job_done, 1);
     native_wake(&job->job_done);
     while (write(n->fd, &one, sizeof one) < 0 && errno == EINTR) {
@@ -181,16 +182,18 @@ static void job_take_back(session_object *self) {
     Py_CLEAR(self->notifier);
 }
 
-/* Takes it out of its notifier's list, if it is still there. */
-static bool unlist(session_object *self) {
-    notifier_object *n = self->notifier;
+/* Takes a job out of a notifier's list; NULL: the first. What was there, or NULL. */
+static session_object *unlist(notifier_object *n, session_object *which) {
     pthread_mutex_lock(&n->lock);
     session_object **at = &n->done;
-    while (*at && *at != self) at = &(*at)->next_job;
-    bool found = *at != NULL;
-    if (found) *at = self->next_job;
+    while (which && *at && *at != which) at = &(*at)->next_job;
+    session_object *job = *at;
+    if (job) {
+        *at = job->next_job;
+        if (!*at) n->done_last = at;
+    }
     pthread_mutex_unlock(&n->lock);
-    return found;
+    return job;
 }
 
 static PyObject *job_stop(session_object *self, PyObject *unused) {
@@ -204,7 +207,7 @@ static PyObject *job_stop(session_object *self, PyObject *unused) {
             native_sleep(&self->job_done, 0, until);
         Py_END_ALLOW_THREADS
         if (!atomic_load(&self->job_done)) Py_RETURN_NONE;
-        if (self->notifier && unlist(self)) {
+        if (self->notifier && unlist(self->notifier, self)) {
             job_take_back(self);
             Py_DECREF(self);
         }
@@ -230,6 +233,7 @@ static PyObject *notifier_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (!self) return NULL;
     self->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     self->forks = native_forks;
+    self->done_last = &self->done;
     pthread_mutex_init(&self->lock, NULL);
     if (self->fd >= 0) return (PyObject *)self;
     PyErr_SetFromErrno(PyExc_OSError);
@@ -269,12 +273,7 @@ static PyObject *notifier_dispatch(notifier_object *self, PyObject *unused) {
     while (read(self->fd, &count, sizeof count) < 0 && errno == EINTR) {
     }
     for (;;) { /* one at a time: what is called may stop another, that is in the list */
-        pthread_mutex_lock(&self->lock);
-        session_object **at = &self->done;
-        while (*at && (*at)->next_job) at = &(*at)->next_job;
-        session_object *job = *at;
-        *at = NULL;
-        pthread_mutex_unlock(&self->lock);
+        session_object *job = unlist(self, NULL);
         if (!job) Py_RETURN_NONE;
         job_take_back(job);
         call_ready(job);
@@ -306,6 +305,19 @@ static PyType_Spec spec = {
 
 /* ---- The end of the process ---------------------------------------------------------------- */
 
+/* Jobs that were not begun are told as failed. Under lock. */
+static void refuse_waiting(void) {
+    while (first) {
+        session_object *job = first;
+        first = job->next_job;
+        waiting--;
+        job->job_status = job->job_error.status = BRU_ESTATE;
+        PyOS_snprintf(job->job_error.message, sizeof job->job_error.message, "the process ends");
+        tell(job);
+    }
+    last = &first;
+}
+
 static PyObject *workers_stop(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -315,8 +327,7 @@ static PyObject *workers_stop(PyObject *module, PyObject *unused) {
     until.tv_sec += STOP_SECONDS;
     pthread_mutex_lock(&lock);
     stopping = true;
-    first = NULL;
-    last = &first;
+    refuse_waiting();
     for (session_object *job = running; job; job = job->next_running)
         bru_session_interrupt(job->session, BRU_INTERRUPT_HARD);
     pthread_cond_broadcast(&work);
