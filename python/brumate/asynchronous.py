@@ -106,7 +106,7 @@ class _Calls:
     def drop(self, number: int) -> None:
         """Cancels a call that nobody waits for any more."""
         entry = self.tasks.pop(number, None)
-        if entry is not None:
+        if entry is not None and not self.loop.is_closed():
             entry[0].cancel()
             if entry[1] is not None:
                 entry[1].cancel()
@@ -221,6 +221,7 @@ class _LoopRun:
         "loop",
         "notifier",
         "over",
+        "released",
         "ticket",
         "timer",
         "timers",
@@ -241,6 +242,7 @@ class _LoopRun:
         self.timer: asyncio.TimerHandle | None = None  # when the guest wants to go on
         self.timers: dict[int, asyncio.TimerHandle | None] = {}  # of functions on helper threads
         self.over = False
+        self.released: asyncio.Future[None] | None = None  # wanted when the worker lets go
         core.on_ready = self.ready
         core.waker = lambda: loop.call_soon_threadsafe(self.go)
 
@@ -278,6 +280,8 @@ class _LoopRun:
     def ready(self) -> None:
         """A worker has come to an event."""
         self.working = False
+        if self.released is not None and not self.released.done():
+            self.released.set_result(None)
         if self.over:
             return
         try:
@@ -396,11 +400,19 @@ class _LoopRun:
             return
         self.go()
 
+    async def cancel(self) -> None:
+        """Stops the guest without keeping the loop from others meanwhile."""
+        self.over = True
+        if self.working:
+            self.released = self.loop.create_future()
+            self.core.kill()
+            await self.released
+        self.core.stop()
+
     def end(self) -> None:
         """Leaves nothing behind."""
-        over, self.over = self.over, True
-        if not over:
-            self.core.stop()
+        self.over = True
+        self.core.stop()  # if it is not over
         self.core.on_ready = self.core.waker = None
         if self.timer is not None:
             self.timer.cancel()
@@ -417,5 +429,8 @@ async def execute(core: Session, *args: Any) -> ExecuteResult:
     try:
         run.go()
         return await run.future
+    except asyncio.CancelledError:
+        await run.cancel()
+        raise
     finally:
         run.end()

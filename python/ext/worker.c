@@ -196,6 +196,12 @@ static session_object *unlist(notifier_object *n, session_object *which) {
     return job;
 }
 
+static PyObject *job_kill(session_object *self, PyObject *unused) {
+    (void)unused;
+    if (self->session) bru_session_interrupt(self->session, BRU_INTERRUPT_HARD);
+    Py_RETURN_NONE;
+}
+
 static PyObject *job_stop(session_object *self, PyObject *unused) {
     (void)unused;
     if (self->forks != native_forks) Py_RETURN_NONE;
@@ -219,6 +225,7 @@ static PyObject *job_stop(session_object *self, PyObject *unused) {
 PyMethodDef job_methods[] = {
     { "submit", (PyCFunction)job_submit, METH_O,
       "submit(notifier): runs on in a worker, up to the next event: then on_ready() is called." },
+    { "kill", (PyCFunction)job_kill, METH_NOARGS, "Stops the guest hard. Does not wait for that." },
     { "stop", (PyCFunction)job_stop, METH_NOARGS,
       "Ends the run, wherever it is: the guest is stopped hard. Waits for that." },
     { NULL, NULL, 0, NULL },
