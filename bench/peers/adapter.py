@@ -113,9 +113,6 @@ class Adapter:
     def load(self, path):
         raise Unsupported
 
-    def image_size(self, image):
-        raise Unsupported
-
     def fresh_from(self, image):
         """As `fresh`, from that image."""
         raise Unsupported

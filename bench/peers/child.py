@@ -185,12 +185,13 @@ class Measures:
             before_save = time.perf_counter()
             self.adapter.save(image, path)
             saved = time.perf_counter()
+            on_disk = os.stat(path).st_blocks * 512
             loaded = self.adapter.load(path)
             done = time.perf_counter()
             must(self.adapter.fresh_from(loaded)("print(1)"))
         self.kept["image"] = self.adapter.fresh_from(image)
         return {"build": built - begin, "save": saved - before_save, "load": done - saved,
-                "size": self.adapter.image_size(image)}
+                "size": on_disk}
 
     def from_image(self, count, code):
         if "image" not in self.kept:

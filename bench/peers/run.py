@@ -60,7 +60,7 @@ FIGURES = {
     "image_build": ("image", "build of that image", "s", 1, True),
     "image_save": ("image", "its save", "ms", 1e3, True),
     "image_load": ("image", "its load", "ms", 1e3, True),
-    "image_size": ("image", "its size", "MB", 1e-6, True),
+    "image_size": ("image", "its size on disk", "MB", 1e-6, True),
 }
 CALLS = {"sync": (False, {}), "sync_gathered": (False, {"gather": True}), "sync_large": (False, {"size": 1_000_000}),
          "async": (True, {}), "async_gathered": (True, {"gather": True}), "async_large": (True, {"size": 1_000_000})}

@@ -83,9 +83,6 @@ class Eryx(Adapter):
     def load(self, path):
         return eryx.SandboxFactory.load(path)
 
-    def image_size(self, image):
-        return image.size_bytes
-
     def fresh_from(self, image):
         return lambda code: outcome(image.create_sandbox().execute, code)
 

@@ -104,9 +104,6 @@ class Ours(Adapter):
     def load(self, path):
         return brumate.SandboxFactory.load(path)
 
-    def image_size(self, image):
-        return image.size_bytes
-
     def fresh_from(self, image):
         return lambda code: outcome(image.create_sandbox().execute, code)
 
