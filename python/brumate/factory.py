@@ -26,6 +26,8 @@ __all__ = ["SandboxFactory"]
 
 MIB = 1 << 20
 NOTE_VERSION = 1
+# Put beside packages: some (sympy) ask ctypes for the size of a C type, and for nothing else.
+FOR_GUEST = ("_ctypes.py",)
 
 
 class SandboxFactory:
@@ -142,8 +144,10 @@ class SandboxFactory:
         )
         try:
             with open(handle, "wb", buffering=0) as out:
-                for part in self._parts():
+                for at, part in self._data():
+                    out.seek(at)
                     out.write(part)
+                os.ftruncate(handle, self.size_bytes)
                 os.fchmod(handle, 0o644)
                 os.fsync(handle)
             os.replace(temporary, target)
@@ -202,6 +206,19 @@ class SandboxFactory:
             raise InitializationError(re.sub(r"\S*/factory\.bru", "the data", str(error))) from None
         return self
 
+    def _data(self) -> Iterable[tuple[int, bytes]]:
+        """What is not a hole (a third of the file is), and where it lies."""
+        end = 0
+        while True:
+            try:
+                at = os.lseek(self._file, end, os.SEEK_DATA)
+            except OSError:  # nothing but a hole is left
+                return
+            end = os.lseek(self._file, at, os.SEEK_HOLE)
+            while at < end and (part := os.pread(self._file, min(end - at, 4 * MIB), at)):
+                yield at, part
+                at += len(part)
+
     def _parts(self) -> Iterable[bytes]:
         at = 0
         while part := os.pread(self._file, 4 * MIB, at):
@@ -212,7 +229,7 @@ class SandboxFactory:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes that `save` writes.
+        """The length of what `save` writes, bytes; on disk it is less: pages of zeros take no room.
 
         Example::
 
@@ -268,9 +285,16 @@ def _installed(packages: tuple[Package, ...], python: tuple[int, ...]) -> dict[s
     from .packages import check_together
 
     files = check_together(packages, _standard_library())
+    for name in FOR_GUEST:
+        files.setdefault(name, _for_guest(name))
     files.update(compile_sources(files, python))
     site = f"python{python[0]}.{python[1]}/site-packages/"
     return {site + path: data for path, data in files.items()}
+
+
+def _for_guest(name: str) -> bytes:
+    with open(os.path.join(os.path.dirname(__file__), "for_guest", name), "rb") as file:
+        return file.read()
 
 
 def _standard_library() -> frozenset[str]:

@@ -20,7 +20,6 @@ PURE = [
     "--python-version=3.13",
 ]  # fmt: skip
 
-# sympy from 1.13 on needs ctypes, which a sandbox goes without.
 # What to fetch ("sdist" before it: its source), what to import, a program, what it prints.
 PACKAGES: dict[str, tuple[list[str], str, str]] = {
     "attrs": (["attrs==25.3.0"], "import attr\n@attr.define\nclass P: x: int\nprint(P(1))", "P(x=1)"),
@@ -37,7 +36,7 @@ PACKAGES: dict[str, tuple[list[str], str, str]] = {
     ),
     "typing_extensions": (["typing_extensions==4.14.0"], "from typing_extensions import TypedDict\nprint(TypedDict('T', {'a': int}).__name__)", "T"),
     "sympy": (
-        ["sympy==1.12.1", "mpmath==1.3.0"],
+        ["sympy==1.14.0", "mpmath==1.3.0"],
         "import sympy\nx = sympy.symbols('x')\nprint(sympy.integrate(x**2 * sympy.sin(x), x))\nprint(sympy.factorint(2**40 - 1))",
         "-x**2*cos(x) + 2*x*sin(x) + 2*cos(x)\n{3: 1, 5: 2, 11: 1, 17: 1, 31: 1, 41: 1, 61681: 1}",
     ),

@@ -117,6 +117,17 @@ def test_nothing_of_the_build_is_left_in_a_sandbox(factory: brumate.SandboxFacto
     assert out(factory.create_sandbox(), code) == out(brumate.Sandbox(), code)
 
 
+def test_packages_may_ask_ctypes_for_sizes_and_for_nothing_else(factory: brumate.SandboxFactory):
+    code = """
+import ctypes
+print(ctypes.sizeof(ctypes.c_long), ctypes.sizeof(ctypes.c_void_p), ctypes.c_int8(200).value)
+for use in (lambda: ctypes.CDLL("libc.so.6"), lambda: ctypes.string_at(0), lambda: ctypes.c_int * 4):
+    try: use()
+    except OSError as e: print(e.errno)
+"""
+    assert out(factory.create_sandbox(), code) == "4 4 -56\n" + "52\n" * 3
+
+
 def test_packages_cannot_be_written_to(factory: brumate.SandboxFactory):
     code = "import pkg\ntry: open(pkg.__file__, 'w')\nexcept OSError as e: print(type(e).__name__)"
     assert out(factory.create_sandbox(), code) == "OSError\n"
@@ -368,7 +379,7 @@ print(os.waitpid(child, 0)[1], text, len(factory.to_bytes()) == factory.size_byt
 IMPORTS = {
     "raise ValueError('oops')": "ValueError",
     "import none_such": "none_such.*add the package",
-    "import ctypes": "the Python of a sandbox goes without",
+    "import mmap": "the Python of a sandbox goes without",
     "import sys; sys.exit(3)": "SystemExit",
     "import os; os._exit(3)": "ended the process with code 3",
     "def f(": "SyntaxError",
