@@ -24,7 +24,7 @@ def show(obj, mime_type=None):
 
     bytes need a type; a str is text/plain if none is given. Any other object is asked for what it
     offers to notebooks (_repr_mimebundle_, _repr_png_, ... _repr_json_), and else shown as its repr.
-    With a type, only that is asked for."""
+    With a type, only that is asked for; application/json is made of anything that json can write."""
     if mime_type is not None:
         _check_type(mime_type)
     if isinstance(obj, str):
@@ -36,6 +36,8 @@ def show(obj, mime_type=None):
     for offered, data in _offers(obj):
         if mime_type in (None, offered):
             return _post(offered, data)
+    if mime_type == "application/json":
+        return _post(mime_type, obj)
     if mime_type not in (None, "text/plain"):
         raise TypeError(f"show(): {type(obj).__name__!r} object has no form of type {mime_type}")
     _post("text/plain", repr(obj))
