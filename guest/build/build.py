@@ -56,6 +56,7 @@ def guest(args):
 
 def package(args):
     """What the Python package carries of the guest: core.so, and the image that `--brumate` makes of it."""
+    os.environ.pop("PYTHONPATH", None)    # of pip's isolated build: not for what is started here
     debian.install_needs(say)
     so, root = Cache().get("core-so", "root")
     args.into.mkdir(parents=True, exist_ok=True)
