@@ -913,6 +913,15 @@ def test_errors_of_callbacks_say_what_is_wrong(callbacks: Any, error: type[Excep
         Sandbox(callbacks=callbacks)
 
 
+@pytest.mark.parametrize("kind", [Sandbox, brumate.Session])
+def test_name_of_the_result_variable_is_taken(kind: Any):
+    for name in ("result", "result.echo"):
+        with pytest.raises(ValueError, match="result variable"):
+            kind(callbacks={name: echo})
+    kind(callbacks={"result": echo}, result_variable="other").close()
+    kind(callbacks={"result": echo}, result_variable=None).close()
+
+
 def test_registry_is_a_collection():
     registry = CallbackRegistry()
     registry.add(echo)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,6 @@ exclude = for_guest
 # As in pyproject.toml, which an installed package does not have beside it.
 PYRIGHT = {
     "exclude": ["**/for_guest"],
-    "include": [".", str(PACKAGE)],
     "typeCheckingMode": "strict",
     "pythonVersion": "3.11",
     "reportPrivateUsage": False,
@@ -163,11 +163,16 @@ def test_pyright(tmp_path: Path):
     need("pyright")
     (tmp_path / "usage.py").write_text(USAGE)
     (tmp_path / "wrong.py").write_text(WRONG)
-    done = check(tmp_path, "pyright", "--stats", "--pythonpath", sys.executable)
-    others = [
-        line for line in done.stdout.splitlines() if " error: " in line and "wrong.py" not in line
-    ]
-    assert others == []
+    (tmp_path / "brumate").mkdir()
+    for file in [*PACKAGE.glob("*.py"), *PACKAGE.glob("*.pyi")]:
+        shutil.copy(file, tmp_path / "brumate")
+    done = check(tmp_path, "pyright", "--outputjson", "--pythonpath", sys.executable)
+    told = json.loads(done.stdout)
+    assert told["summary"]["filesAnalyzed"] >= len(list(tmp_path.rglob("*.py")))
+    errors = [e for e in told["generalDiagnostics"] if e["severity"] == "error"]
+    assert [e for e in errors if not e["file"].endswith("wrong.py")] == []
+    wrong = [e for e in errors if e["file"].endswith("wrong.py")]
+    assert {e["range"]["start"]["line"] + 1 for e in wrong} == EXPECTED_WRONG
 
 
 def test_stub_is_that_of_the_extension(tmp_path: Path):
