@@ -15,7 +15,7 @@ from contextvars import copy_context
 from weakref import WeakKeyDictionary
 
 from ._native import Notifier
-from .drive import CALL, CALL_ASYNC, DONE, DROP, GO, INPUT, LOST, WAIT, start_helper
+from .drive import CALL, CALL_ASYNC, DONE, DROP, INPUT, LOST, WAIT, start_helper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
