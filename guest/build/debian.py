@@ -74,6 +74,7 @@ NEEDS = [
     ("ninja", _command("ninja"), "ninja-build", "PATH"),
     ("xxhash.h", _header("xxhash.h"), "libxxhash-dev", "CFLAGS"),
     ("zstd.h", _header("zstd.h"), "libzstd-dev", "CFLAGS"),
+    ("sodium.h", _header("sodium.h"), "libsodium-dev", "CFLAGS"),
     ("pip", lambda: importlib.util.find_spec("pip") is not None,
      "python3-pip", "BRUMATE_SOURCES with the wheels"),
     ("python's venv", lambda: importlib.util.find_spec("ensurepip") is not None, "python3-venv", "PYTHON"),

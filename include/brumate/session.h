@@ -35,9 +35,9 @@ typedef struct bru_limits {
     uint64_t grace_ns;   /* from the soft stop (a Python exception at the deadline, after which the
                           * session lives) to the hard stop (nothing in the guest can catch it,
                           * and the session must be reset): 400 us */
-    uint64_t memory_bytes; /* linear memory, the interpreter's own 20 MB included: 128 MiB */
-    uint64_t output_bytes; /* stdout and stderr of one execution together: 1 MiB */
-    uint64_t file_bytes;   /* in-memory files, their names and folders: 64 MiB */
+    uint64_t memory_bytes;   /* linear memory, the interpreter's own 20 MB included: 128 MiB */
+    uint64_t output_bytes;   /* stdout and stderr of one execution together: 1 MiB */
+    uint64_t file_bytes;     /* in-memory files, their names and folders: 64 MiB */
     uint64_t artifact_bytes; /* what `brumate.show()` hands out in one execution: 32 MiB */
     unsigned flags;          /* of bru_limit_flag */
 } bru_limits;
@@ -51,10 +51,11 @@ typedef struct bru_mount {
     unsigned flags;         /* of bru_mount_flag */
 } bru_mount;
 
-/* A function of the host that guest code calls as `await name(...)`. Each call is a CALL event, whose
- * bytes are the arguments as the guest's codec has them: [[positional...], {name: keyword...}]. */
+/* A function of the host that guest code calls as `await name(...)`. Each call is a CALL event,
+ * whose bytes are the arguments as the guest's codec has them: [[positional...], {name:
+ * keyword...}]. */
 typedef struct bru_function {
-    const char *name;        /* an identifier, or several with dots between: functions of an object */
+    const char *name; /* an identifier, or several with dots between: functions of an object */
     const char *description; /* for `_callbacks.list()`; NULL: "" */
     const char *schema;      /* of its arguments, JSON, for the same; NULL: none */
 } bru_function;
@@ -63,6 +64,17 @@ enum bru_session_flag {
     BRU_STREAM_OUTPUT = 1u, /* hand output out as events instead of keeping it for the result */
     BRU_PULL_INPUT = 2u     /* ask for stdin by INPUT events; else it is at its end */
 };
+
+/* A session whose time and chance are functions of these and of what its code does, so that the
+ * same code, given the same, is the same to the bit: output, memory, files. Clocks step by 1 us
+ * with each reading; a sleep, or the wait for a timer, ends at once and moves them to its end, but
+ * while host calls are open or input is awaited time stands still. Deadlines are real. In memory
+ * and in its snapshots the state of both goes along: twins and sessions woken from one stay equal,
+ * they draw no entropy of their own, and the environment is as it was. */
+typedef struct bru_deterministic {
+    uint8_t seed[32];
+    uint64_t start_ns; /* the wall clock at the beginning, ns since 1970 */
+} bru_deterministic;
 
 typedef struct bru_session_options {
     size_t size;
@@ -73,9 +85,10 @@ typedef struct bru_session_options {
     size_t env_count;
     const bru_function *functions;
     size_t function_count;
-    bru_storage *storage;     /* shared files, shown at storage_path; NULL: none */
-    const char *storage_path; /* absolute; NULL: /data */
-    unsigned flags;           /* of bru_session_flag */
+    bru_storage *storage;                   /* shared files, shown at storage_path; NULL: none */
+    const char *storage_path;               /* absolute; NULL: /data */
+    unsigned flags;                         /* of bru_session_flag */
+    const bru_deterministic *deterministic; /* NULL: the time of the host, and its randomness */
 } bru_session_options;
 #define BRU_SESSION_OPTIONS_INIT { .size = sizeof(bru_session_options) }
 
@@ -86,8 +99,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_new(bru_image *image,
                                                   const bru_session_options *options,
                                                   bru_session **out, bru_error *err);
 
-/* Ends and frees it, in any state but inside another call. NULL is allowed. Its memory is wiped, and
- * up to eight such pieces of at most 0.3 MB stay with the image, for sessions to come. */
+/* Ends and frees it, in any state but inside another call. NULL is allowed. Its memory is wiped,
+ * and up to eight such pieces of at most 0.3 MB stay with the image, for sessions to come. */
 BRU_API void bru_session_free(bru_session *session);
 
 enum bru_exec_flag {
@@ -180,15 +193,16 @@ typedef enum bru_interrupt {
  * signal handler. */
 BRU_API void bru_session_interrupt(bru_session *session, bru_interrupt how);
 
-/* Files, as the guest sees them: absolute paths, links followed inside. Not inside another call on the
- * session. BRU_ENOENT, BRU_EPERM (also: read-only), BRU_EINVAL (a folder for a file, or the other
- * way round), BRU_ELIMIT (no room). */
+/* Files, as the guest sees them: absolute paths, links followed inside. Not inside another call on
+ * the session. BRU_ENOENT, BRU_EPERM (also: read-only), BRU_EINVAL (a folder for a file, or the
+ * other way round), BRU_ELIMIT (no room). */
 
 /* Writes `len` bytes at `offset` of the file at `path`, that is made with the folders above it if
  * it is missing; BRU_FILE_REPLACE empties it first. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_write_file(bru_session *session, const char *path,
                                                          uint64_t offset, const void *data,
-                                                         size_t len, unsigned flags, bru_error *err);
+                                                         size_t len, unsigned flags,
+                                                         bru_error *err);
 /* Reads up to `len` bytes at `offset`; `*got` 0 is the end. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_read_file(bru_session *session, const char *path,
                                                         uint64_t offset, void *data, size_t len,
@@ -197,8 +211,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_read_file(bru_session *session, co
 /* What is at `path`, links followed. The name is in `path`: what stands behind its last slash. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_stat_file(bru_session *session, const char *path,
                                                         bru_file_info *out, bru_error *err);
-/* Calls `each` for every entry of the folder, in order of names, until it answers 0; it must not use
- * the session. */
+/* Calls `each` for every entry of the folder, in order of names, until it answers 0; it must not
+ * use the session. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_list_files(bru_session *session, const char *path,
                                                          int (*each)(void *ctx,
                                                                      const bru_file_info *file),
@@ -222,9 +236,9 @@ enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ 
 BRU_API BRU_MUST_CHECK bru_status bru_session_reset(bru_session *session, unsigned flags,
                                                     bru_error *err);
 
-/* Drops the variables of `__main__`; modules stay loaded, host functions stay known. What destructors
- * print is dropped, and they have some seconds.
- * BRU_ESTATE  something runs, or the session has ended; also if it ended by this. */
+/* Drops the variables of `__main__`; modules stay loaded, host functions stay known. What
+ * destructors print is dropped, and they have some seconds. BRU_ESTATE  something runs, or the
+ * session has ended; also if it ended by this. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_clear(bru_session *session, bru_error *err);
 
 /* For a prompt. Not while something runs (BRU_ESTATE). */

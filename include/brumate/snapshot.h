@@ -65,7 +65,7 @@ BRU_API void bru_snapshot_free(bru_snapshot *snapshot);
 typedef struct bru_snapshot_info {
     const char *image_id;    /* of the image it belongs to */
     const char *wasm_sha256; /* of the guest build */
-    uint64_t wall_ns;        /* when it was taken, since 1970 */
+    uint64_t wall_ns;        /* when it was taken, since 1970, by the session's clock */
     uint64_t memory_bytes;   /* linear memory */
     uint64_t changed_bytes;  /* of it, what differs from the image */
     uint64_t stored_bytes;   /* of that, what is stored, before compression */

@@ -34,12 +34,13 @@ BRU_API void bru_storage_unref(bru_storage *storage);
 /* Bytes in use, and the most that may be. Any thread. */
 BRU_API uint64_t bru_storage_bytes(bru_storage *storage, uint64_t *max_bytes);
 
-/* Files, links followed inside: as their namesakes for sessions, with paths from the storage's root.
- * Any thread, also while sessions use the storage. A child of fork() must not use a storage that
- * another thread was using at that moment. */
+/* Files, links followed inside: as their namesakes for sessions, with paths from the storage's
+ * root. Any thread, also while sessions use the storage. A child of fork() must not use a storage
+ * that another thread was using at that moment. */
 BRU_API BRU_MUST_CHECK bru_status bru_storage_write_file(bru_storage *storage, const char *path,
                                                          uint64_t offset, const void *data,
-                                                         size_t len, unsigned flags, bru_error *err);
+                                                         size_t len, unsigned flags,
+                                                         bru_error *err);
 BRU_API BRU_MUST_CHECK bru_status bru_storage_read_file(bru_storage *storage, const char *path,
                                                         uint64_t offset, void *data, size_t len,
                                                         size_t *got, bru_error *err);

@@ -100,6 +100,7 @@ static void call_empty(call_list *l, call *c) {
 static void call_free(call_list *l, call *c) {
     news_take(l, c);
     call_empty(l, c);
+    l->dropped -= c->dropped;
     mem_free(c);
     l->open--;
 }
@@ -160,6 +161,7 @@ void calls_drop(call_list *l, uint32_t id) {
         return;
     }
     c->dropped = true;
+    l->dropped++;
     call_empty(l, c);
     news_add(l, c);
 }

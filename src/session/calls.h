@@ -27,6 +27,7 @@ typedef struct call {
 typedef struct call_list {
     call **slots; /* all that are open, by a hash of their id; a power of two of them, or none */
     uint32_t slot_count, open;
+    uint32_t dropped;   /* of them, whose end the guest does not wait for */
     call *first, *last; /* news: what the embedder has not seen, in the order of posting */
     uint64_t posted;    /* how many there were in all */
     size_t bytes;

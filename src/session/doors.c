@@ -68,9 +68,9 @@ static door_next door_wait(void *ctx, gmem mem, const uint64_t *args, uint64_t *
     (void)mem;
     if (s->wait != WAIT_TIME) {
         s->wait = WAIT_TIME;
-        s->wake_at = session_host_time(s, args[0]);
+        s->wake_at = args[0];
     }
-    if (s->calls.replies.len == 0 && !s->wait_cut && clock_monotonic() < s->wake_at)
+    if (s->calls.replies.len == 0 && !s->wait_cut && session_clock(s) < s->wake_at)
         return DOOR_PARK;
     s->wait = WAIT_NONE;
     s->wait_cut = false;

@@ -424,10 +424,11 @@ static uint64_t rest_wake_at(const bru_session *s) {
         gmem_at(memory, s->image->control_at + (uint32_t)offsetof(agent_control, wake_at), 8);
     if (!p) return 0;
     memcpy(&at, p, sizeof at);
-    return session_host_time(s, at);
+    return at;
 }
 
-/* Until when the guest has nothing to do: 0 if it can go on now. `*input` if it waits for that. */
+/* Until when, by its own clock, the guest has nothing to do: 0 if it can go on now. `*input` if it
+ * waits for that. */
 static uint64_t waits_until(bru_session *s, bool *input) {
     *input = false;
     if (s->phase == PHASE_STARTED) return 0;
@@ -440,7 +441,14 @@ static uint64_t waits_until(bru_session *s, bool *input) {
         if (!source_wanted(s->input, NULL)) return 0; /* has been given */
         *input = true;
     }
-    return session_host_time(s, wait.deadline);
+    return wait.deadline;
+}
+
+/* In a deterministic session a wait takes no time; but whoever else has a say comes first: how
+ * long an embedder takes to answer must make no difference. */
+static void pass_time(bru_session *s, uint64_t until, bool input) {
+    bool alone = !input && s->calls.open == s->calls.dropped;
+    if (s->deterministic.on && alone) (void)determinism_wait(&s->deterministic, until);
 }
 
 /* Ends the wait of a parked guest, so that it meets the stop that is due. */
@@ -453,7 +461,9 @@ static void cut_wait(bru_session *s) {
 static bru_status advance(bru_session *s, bru_event *event, bool *has_event, bru_error *err) {
     uint64_t now = clock_monotonic();
     bool input, due = expired(s, now) || interrupted(s);
-    uint64_t wake = waits_until(s, &input);
+    uint64_t until = waits_until(s, &input);
+    if (!due) pass_time(s, until, input);
+    uint64_t wake = session_host_time(s, until);
     if (due) {
         if (s->phase == PHASE_PARKED) cut_wait(s);
     } else if (wake > now) {

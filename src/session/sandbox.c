@@ -51,6 +51,7 @@ static void recipe_free(bru_session_options *o) {
     mem_free((void *)o->env);
     mem_free((void *)o->functions);
     mem_free((void *)o->storage_path);
+    mem_free((void *)o->deterministic);
     bru_storage_unref(o->storage);
 }
 
@@ -71,6 +72,9 @@ static bru_status recipe_copy(const bru_session_options *from, bru_session_optio
     to->functions = functions;
     to->storage = bru_storage_ref(from->storage);
     bool whole = copy_text(from->storage_path, &to->storage_path) && mounts && env && functions;
+    if (from->deterministic)
+        to->deterministic = mem_copy(from->deterministic, sizeof *from->deterministic);
+    whole = whole && !to->deterministic == !from->deterministic;
     for (size_t i = 0; whole && i < from->mount_count; i++) {
         mounts[i].flags = from->mounts[i].flags;
         whole = copy_text(from->mounts[i].host_path, &mounts[i].host_path) &&

@@ -41,15 +41,24 @@ void session_collect(bru_session *s, bool collect) {
  * session goes on by another thread. */
 static uint64_t guest_cpu(void *ctx) {
     bru_session *s = ctx;
+    determinism_step(&s->deterministic);
+    if (s->deterministic.on) return determinism_cpu(&s->deterministic);
     return s->cpu_before + (clock_thread_cpu() - s->cpu_began);
 }
 
-uint64_t session_guest_time(const bru_session *s, uint64_t time) {
-    return time == UINT64_MAX ? time : time + s->clock_offset;
+uint64_t session_clock(const bru_session *s) {
+    if (s->deterministic.on) return determinism_monotonic(&s->deterministic);
+    return clock_monotonic() + s->clock_offset;
+}
+
+uint64_t session_wall(const bru_session *s) {
+    if (s->deterministic.on) return determinism_wall(&s->deterministic);
+    return clock_system.wall(clock_system.ctx);
 }
 
 uint64_t session_host_time(const bru_session *s, uint64_t time) {
     if (time == UINT64_MAX) return time;
+    if (s->deterministic.on) return time <= session_clock(s) ? 0 : UINT64_MAX;
     bool ahead = s->clock_offset <= INT64_MAX; /* of the host's */
     if (ahead && time < s->clock_offset) return 0;
     if (!ahead && time > UINT64_MAX + s->clock_offset) return UINT64_MAX;
@@ -57,18 +66,36 @@ uint64_t session_host_time(const bru_session *s, uint64_t time) {
 }
 
 static uint64_t guest_monotonic(void *ctx) {
-    return session_guest_time(ctx, clock_monotonic());
+    bru_session *s = ctx;
+    determinism_step(&s->deterministic);
+    return session_clock(s);
 }
 
 static uint64_t guest_wall(void *ctx) {
-    (void)ctx;
-    return clock_system.wall(clock_system.ctx);
+    bru_session *s = ctx;
+    determinism_step(&s->deterministic);
+    return session_wall(s);
+}
+
+/* Stamps of files: not read by the guest, and the embedder's own writing must not move its clocks.
+ */
+static uint64_t stamp(void *ctx) {
+    return session_wall(ctx);
+}
+
+static bool guest_random(void *ctx, void *out, size_t len) {
+    bru_session *s = ctx;
+    if (s->deterministic.on) return determinism_draw(&s->deterministic, out, len);
+    return random_system.fill(random_system.ctx, out, len);
 }
 
 bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     uint64_t bytes = s->limits.file_bytes;
+    const clock_source stamps = { stamp, stamp, s };
+    const random_source random = { guest_random, s };
     memtree_options tree = { .max_bytes = bytes,
-                             .max_file = bytes < SESSION_FILE_MAX ? bytes : SESSION_FILE_MAX };
+                             .max_file = bytes < SESSION_FILE_MAX ? bytes : SESSION_FILE_MAX,
+                             .clock = stamps };
     sink_options streams = sink_for(s, true);
     calls_init(&s->calls);
     buf_init(&s->functions, FUNCTIONS_BYTES_MAX);
@@ -76,12 +103,14 @@ bru_status session_open_world(bru_session *s, vfs_fs *root, bru_error *err) {
     buf_init(&s->reply, SESSION_REPLY_MAX);
     buf_init(&s->failure, SESSION_FAILURE_MAX);
     bru_status st = s->tree ? BRU_OK : memtree_new(&tree, &s->tree, err);
+    if (s->tree) memtree_set_clock(s->tree, &stamps);
     if (!st) st = sink_new(&streams, &s->output, err);
     if (!st) st = source_new((s->flags & BRU_PULL_INPUT) != 0, &s->input, err);
-    if (!st) st = vfs_new(s->tree, s->output, s->input, NULL, &s->files, err);
+    if (!st) st = vfs_new(s->tree, s->output, s->input, &random, &s->files, err);
     if (!st) st = vfs_mount(s->files, "/lib", root, err);
     wasi_options options = { .files = s->files,
                              .clock = { guest_wall, guest_monotonic, s },
+                             .random = random,
                              .cpu_time = guest_cpu,
                              .cpu_time_ctx = s };
     if (!st) st = wasi_new(&options, &s->wasi, err);
@@ -222,6 +251,8 @@ bru_status session_new(bru_image *image, const bru_session_options *o, bru_sessi
     s->limits = session_limits(&o->limits);
     s->flags = o->flags;
     bru_status st = check_limits(&s->limits, image, err);
+    if (!st) st = determinism_init(&s->own, o->deterministic, err);
+    s->deterministic = s->own;
     if (!st) st = session_open_world(s, image->root, err);
     if (!st) st = mount_storage(s, o, err);
     if (!st) st = mount_all(s, o, err);
@@ -252,6 +283,7 @@ bru_status session_reset(bru_session *s, unsigned flags, bru_error *err) {
     session_forget_functions(s);
     s->cpu_before = 0;
     s->clock_offset = 0;
+    s->deterministic = s->own;
     wasi_reset(s->wasi);
     sink_clear(s->output);
     source_clear(s->input);

@@ -20,6 +20,7 @@
 #include "image/image.h"
 #include "protocol.h"
 #include "session/calls.h"
+#include "session/determinism.h"
 #include "session/result.h"
 #include "wasi/wasi.h"
 
@@ -91,7 +92,7 @@ struct bru_session {
     engine_limits engine;  /* what stops the running step */
     session_phase phase;
     session_wait wait;
-    uint64_t wake_at;    /* for WAIT_TIME, CLOCK_MONOTONIC ns */
+    uint64_t wake_at;    /* for WAIT_TIME, ns of the guest's monotonic clock */
     bool wait_cut;       /* WAIT_TIME ends now: a limit or an interrupt is due */
     buf functions;       /* the host's, as agent_exec has them */
     bool functions_told; /* to this instance */
@@ -104,6 +105,8 @@ struct bru_session {
     buf failure;           /* the last AGENT_POST_FAILURE */
     uint64_t clock_offset; /* ns from the host's monotonic clock to the guest's, modulo 2^64: not 0
                             * once a snapshot was put in */
+    determinism own;       /* as it was made */
+    determinism deterministic; /* as it is now: a snapshot brings its own */
 
     /* Interrupts come from other threads, and may find the session at any moment. No lock: a forked
      * child must find it usable. */
@@ -159,9 +162,12 @@ BRU_MUST_CHECK bru_status session_clear(bru_session *s, bru_error *err);
 /* The guest is another one than was told of the host functions: its next execution tells it. */
 void session_forget_functions(bru_session *s);
 
-/* The guest's monotonic clock at a time of the host's, and the other way round; UINT64_MAX is never
- * in both. A time before the host's clock began is 0. */
-uint64_t session_guest_time(const bru_session *s, uint64_t time);
+/* The guest's monotonic clock. Looking at it here is no reading. */
+uint64_t session_clock(const bru_session *s);
+/* Its wall clock, likewise. */
+uint64_t session_wall(const bru_session *s);
+/* When the guest's monotonic clock will read `time`, by the host's; UINT64_MAX is never in both: as
+ * is what lies ahead of a deterministic session. A time before the host's clock began is 0. */
 uint64_t session_host_time(const bru_session *s, uint64_t time);
 
 /* What an execution that waits at rest has behind it, and before it. */

@@ -186,7 +186,7 @@ bru_status session_snapshot(bru_session *s, const bru_snapshot_options *o, bru_s
     st = snapshot_begin(&w, o->level ? o->level : 1, err);
     snapshot_header *h = &w.header;
     h->flags = (files ? SNAPSHOT_HAS_FILES : 0u) | (s->phase == PHASE_REST ? SNAPSHOT_WAITING : 0u);
-    h->wall = clock_system.wall(NULL);
+    h->wall = session_wall(s);
     h->memory = instance_memory(s->guest).size;
     memcpy(h->image_id, s->image->info.id, sizeof h->image_id);
     memcpy(h->wasm_sha256, s->image->info.wasm_sha256, sizeof h->wasm_sha256);
@@ -242,8 +242,10 @@ static bru_status check_room(const bru_session *s, const bru_snapshot *snapshot,
     return BRU_OK;
 }
 
-/* What is published to the host lies where the image has it, not where a snapshot says. */
-static void wake_next(bru_session *s) {
+/* Lets the next step begin with entropy of its own, but in one that sleeps as if nothing were. What
+ * is published to the host lies where the image has it, not where a snapshot says. */
+static void wake_next(bru_session *s, const state_head *from) {
+    if (from->deterministic) return;
     uint32_t at = s->image->control_at + (uint32_t)offsetof(agent_control, fresh);
     (void)gmem_put32(instance_memory(s->guest), at, 1);
 }
@@ -258,7 +260,7 @@ static bru_status put_back(bru_session *s, const bru_snapshot *snapshot, const u
                                 instance_memory(s->guest), mem_image_bytes(s->image->memory), err);
     if (!st && files) st = memtree_load(s->tree, files, (size_t)h->parts[SNAPSHOT_FILES].raw, err);
     if (!st) st = state_load(s, &snapshot->view, err);
-    wake_next(s);
+    wake_next(s, &snapshot->view.head);
     return st;
 }
 
@@ -315,6 +317,7 @@ static bru_status copy_state(bru_session *s, bru_session *twin, bru_error *err) 
     bru_status st = state_save(s, &state, err);
     if (!st) st = state_parse(state.data, state.len, &view, err);
     if (!st) st = state_load(twin, &view, err);
+    if (!st) wake_next(twin, &view.head);
     if (!st && view.head.waiting) twin->engine.deadline = s->engine.deadline; /* to the moment */
     buf_free(&state);
     return st;
@@ -341,6 +344,7 @@ bru_status bru_session_fork(bru_session *s, bru_session **out, bru_error *err) {
     twin->image = bru_image_ref(s->image);
     twin->limits = s->limits;
     twin->flags = s->flags;
+    twin->own = s->own;
     twin->control = s->control;
     twin->engine.grace = s->limits.grace_ns;
     session_arm_soft_stops(twin);
@@ -348,7 +352,6 @@ bru_status bru_session_fork(bru_session *s, bru_session **out, bru_error *err) {
     if (!st) st = session_make_instance(twin, err);
     if (!st) st = copy_memory(s, twin, err);
     if (!st) st = copy_state(s, twin, err);
-    if (!st) wake_next(twin);
     if (st)
         bru_session_free(twin);
     else

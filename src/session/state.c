@@ -57,9 +57,19 @@ static uint64_t since(const buf *out, size_t *mark) {
 
 static void save_times(bru_session *s, state_head *h) {
     uint64_t now = clock_monotonic();
-    h->clock = session_guest_time(s, now);
-    h->wall = clock_system.wall(NULL);
-    h->cpu_before = s->cpu_before;
+    const determinism *d = &s->deterministic;
+    h->clock = session_clock(s);
+    h->wall = session_wall(s);
+    if (d->on) {
+        h->deterministic = 1;
+        memcpy(h->seed, d->seed, sizeof h->seed);
+        h->wall_offset = d->wall_offset;
+        h->readings = d->readings;
+        h->waited = d->waited;
+        h->draws = d->draws;
+    } else {
+        h->cpu_before = s->cpu_before;
+    }
     if (s->phase != PHASE_REST) return;
     uint64_t deadline = s->engine.deadline;
     h->waiting = 1;
@@ -157,8 +167,9 @@ bru_status state_parse(const uint8_t *bytes, size_t len, state_view *v, bru_erro
             take(&at, &left, h->output_len, &v->output) &&
             take(&at, &left, h->input_len, &v->input) &&
             take(&at, &left, h->shown_len, &v->shown) && left == 0;
-    if (whole && h->clock <= STATE_CLOCK_MAX && h->wall <= STATE_CLOCK_MAX && h->waiting <= 1 &&
-        h->input_ended <= 1 && h->streams <= 1 && h->reserved == 0 &&
+    if (whole && h->clock <= STATE_CLOCK_MAX && h->waiting <= 1 &&
+        (h->deterministic || h->wall <= STATE_CLOCK_MAX) && h->input_ended <= 1 &&
+        h->streams <= 1 && h->deterministic <= 1 &&
         replies_whole(v->replies, (size_t)h->replies_len) &&
         output_whole(v->output, (size_t)h->output_len) &&
         shown_whole(v->shown, (size_t)h->shown_len) &&
@@ -167,8 +178,27 @@ bru_status state_parse(const uint8_t *bytes, size_t len, state_view *v, bru_erro
     return error_set(err, BRU_EFORMAT, "the snapshot is damaged: its state is malformed");
 }
 
-/* The guest's clock goes on where it was, plus the time that has passed. */
+static bru_status load_determinism(bru_session *s, const state_head *h, bru_error *err) {
+    bru_deterministic given;
+    memcpy(given.seed, h->seed, sizeof given.seed);
+    bru_status st = determinism_init(&s->deterministic, &given, err);
+    determinism *d = &s->deterministic;
+    d->wall_offset = h->wall_offset;
+    d->readings = h->readings;
+    d->waited = h->waited;
+    d->draws = h->draws;
+    if (!st && !determinism_sound(d))
+        st = error_set(err, BRU_EFORMAT, "the snapshot is damaged: no clock reads like its");
+    return st;
+}
+
+/* The guest's clock goes on where it was, plus the time that has passed; in a deterministic session
+ * none does. */
 static void load_clock(bru_session *s, const state_head *h) {
+    if (s->deterministic.on) {
+        determinism_continue(&s->deterministic, h->clock, h->cpu_before);
+        return;
+    }
     uint64_t wall = clock_system.wall(NULL);
     uint64_t asleep = wall > h->wall ? wall - h->wall : 0;
     s->clock_offset = h->clock + asleep - clock_monotonic();
@@ -198,8 +228,12 @@ static bru_status load_input(bru_session *s, const state_view *v, bru_error *err
 
 bru_status state_load_world(bru_session *s, const state_view *v, bru_error *err) {
     const state_head *h = &v->head;
-    load_clock(s, h);
-    bru_status st = wasi_fds_load(s->wasi, v->fds, (size_t)h->fds_len, err);
+    bru_status st = BRU_OK;
+    if (h->deterministic)
+        st = load_determinism(s, h, err);
+    else
+        load_clock(s, h);
+    if (!st) st = wasi_fds_load(s->wasi, v->fds, (size_t)h->fds_len, err);
     if (st || !h->waiting) return st;
     st = calls_load(&s->calls, v->calls, h->call_count);
     if (!st) st = buf_append(&s->calls.replies, v->replies, (size_t)h->replies_len);

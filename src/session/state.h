@@ -20,7 +20,9 @@ typedef struct state_head {
     uint32_t streams; /* its output is handed out, not kept */
     uint32_t call_count;
     uint32_t globals_len;
-    uint32_t reserved; /* 0 */
+    uint32_t deterministic; /* the five behind it hold */
+    uint8_t seed[32];
+    uint64_t wall_offset, readings, waited, draws;
     uint64_t fds_len;
     uint64_t calls_len;   /* calls_save() */
     uint64_t replies_len; /* agent_reply records */

@@ -35,6 +35,13 @@ bru_status memtree_new(const memtree_options *opt, vfs_fs **out, bru_error *err)
     return BRU_OK;
 }
 
+void memtree_set_clock(vfs_fs *tree, const clock_source *clock) {
+    memtree *t = memtree_of(tree);
+    pthread_mutex_lock(&t->lock);
+    t->clock = *clock;
+    pthread_mutex_unlock(&t->lock);
+}
+
 /* One step of memtree_fix: the folder of that name, made if need be. */
 static vfs_err fix_one(memtree *t, memnode *d, const char *name, size_t len, memnode **out) {
     mementry *e = dir_find(t, &d->dir, name, len, NULL);

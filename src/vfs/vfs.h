@@ -228,6 +228,8 @@ bru_status memtree_fork(vfs_fs *tree, vfs_fs **out, bru_error *err);
 void memtree_get_usage(vfs_fs *tree, memtree_usage *out);
 /* Changes the limits; 0 leaves one as it is. A tree over its limit can only shrink. */
 void memtree_set_limits(vfs_fs *tree, uint64_t max_bytes, uint64_t max_entries);
+/* What stamps files from now on; a copy of a tree has its original's at first. */
+void memtree_set_clock(vfs_fs *tree, const clock_source *clock);
 
 /* The tree as data, for snapshots: appended to `out`. BRU_ELIMIT if `out` is full, BRU_ENOMEM. */
 bru_status memtree_save(vfs_fs *tree, buf *out, bru_error *err);

@@ -267,7 +267,7 @@ static const struct {
     { SNAPSHOT_STATE, HEAD(output_len), 3, false },
     { SNAPSHOT_STATE, HEAD(input_len), UINT64_MAX - 8, false },
     { SNAPSHOT_STATE, HEAD(shown_len), 1, false },
-    { SNAPSHOT_STATE, HEAD(reserved), 1, false },
+    { SNAPSHOT_STATE, HEAD(deterministic), 2, false },
     { SNAPSHOT_STATE, sizeof(state_head), 1, 99, true }, /* the globals' format */
     { SNAPSHOT_MAP, 0, 4, UINT32_MAX, false },
     { SNAPSHOT_MAP, 8, 4, 0, false },          /* not ascending */
