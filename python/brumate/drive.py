@@ -106,7 +106,10 @@ class _Helper:
             del job
             if self.later is not None:
                 later, self.later = self.later, None
-                later()
+                try:
+                    later()
+                except BaseException:  # sys.exit() in a function that was cancelled: nobody waits
+                    self.loop = None
             _idle.append(self)
             self.wakeup.acquire()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 from keyword import iskeyword
 
 from . import _native
@@ -32,6 +33,7 @@ GRACE_TO_LIVE = 20_000_000
 _CO_COROUTINE = 0x80
 
 _default: _native.Image | None = None
+_opening = allocate_lock()
 _usual: ResourceLimits | None = None
 
 
@@ -39,7 +41,9 @@ def default_image() -> _native.Image:
     """The image of this package, opened once in a process."""
     global _default
     if _default is None:
-        _default = _native.Image(None, None, "BRUMATE_IMAGE" not in os.environ)
+        with _opening:
+            if _default is None:
+                _default = _native.Image(None, None, "BRUMATE_IMAGE" not in os.environ)
     return _default
 
 

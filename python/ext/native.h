@@ -49,12 +49,14 @@ PyObject *native_raise_as(const char *name, const char *format, ...);
 PyObject *native_text(const char *bytes, size_t len);
 
 typedef struct image_object {
-    PyObject_HEAD bru_image *image;
+    PyObject_HEAD
+    bru_image *image;
 } image_object;
 extern PyTypeObject *image_type;
 
 typedef struct storage_object {
-    PyObject_HEAD bru_storage *storage;
+    PyObject_HEAD
+    bru_storage *storage;
 } storage_object;
 extern PyTypeObject *storage_type;
 
@@ -100,7 +102,10 @@ typedef struct run_state {
     bool streaming;
     run_stream streams[2];
     text_buffer texts[OUTPUTS];
-    PyObject *input;       /* a function that gives standard input, or NULL */
+    PyObject *input; /* a function that gives standard input, or NULL */
+    PyObject *given; /* what it gave, or all there is; and what of it was not read yet */
+    const char *given_at;
+    size_t given_left;
     uint64_t calls;        /* host functions called */
     open_call *open_calls; /* those that were not answered yet */
     size_t open, open_room;
@@ -110,14 +115,15 @@ typedef struct run_state {
 } run_state;
 
 typedef struct session_object {
-    PyObject_HEAD bru_session *session; /* NULL: closed */
-    PyObject *functions;                /* dict: name to callable */
-    PyObject *async_names;              /* frozenset: those of them that are coroutine functions */
-    PyObject *capture;                  /* str, or NULL */
-    PyObject *waker;                    /* called after an interrupt, or NULL */
-    PyObject *on_ready;                 /* called when a worker is done, or NULL */
-    uint64_t timeout;                   /* ns, of a run; BRU_NO_LIMIT */
-    uint64_t call_timeout;              /* ns, of a call of a host function; BRU_NO_LIMIT */
+    PyObject_HEAD
+    bru_session *session;  /* NULL: closed */
+    PyObject *functions;   /* dict: name to callable */
+    PyObject *async_names; /* frozenset: those of them that are coroutine functions */
+    PyObject *capture;     /* str, or NULL */
+    PyObject *waker;       /* called after an interrupt, or NULL */
+    PyObject *on_ready;    /* called when a worker is done, or NULL */
+    uint64_t timeout;      /* ns, of a run; BRU_NO_LIMIT */
+    uint64_t call_timeout; /* ns, of a call of a host function; BRU_NO_LIMIT */
     uint64_t max_calls, max_open;
     unsigned long forks; /* native_forks when it was made or last reset */
     atomic_uint wake;    /* futex: grows when a wait should be looked at again */

@@ -8,7 +8,8 @@ PyTypeObject *result_type;
 enum { CACHE_VALUE = OUTPUTS, CACHE_ERROR, CACHE_JSON, CACHE_ARTIFACTS, CACHES };
 
 typedef struct result_object {
-    PyObject_HEAD bru_result *result;
+    PyObject_HEAD
+    bru_result *result;
     uint64_t calls;
     bool streamed;
     text_buffer texts[OUTPUTS]; /* if streamed */

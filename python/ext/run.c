@@ -21,6 +21,7 @@ enum {
     EVENT_LOST
 };
 
+enum { INPUT_PART = 1 << 20 };  /* bytes of standard input that the library is given at a time */
 enum { ERROR_TEXT_MAX = 8000 }; /* characters of a host exception that are told to the guest */
 
 /* How long an event loop may be late with a call's or the run's time, before it counts as stuck. */
@@ -42,11 +43,13 @@ static void run_clear(session_object *self) {
         PyMem_RawFree(run->texts[i].bytes);
         run->texts[i] = (text_buffer){ NULL, 0, 0 };
     }
-    PyObject *input = run->input, *first = run->streams[0].listener,
+    PyObject *input = run->input, *given = run->given, *first = run->streams[0].listener,
              *second = run->streams[1].listener;
-    run->input = run->streams[0].listener = run->streams[1].listener = NULL;
+    run->given_left = 0;
+    run->given = run->input = run->streams[0].listener = run->streams[1].listener = NULL;
     run->streams[0].split_len = run->streams[1].split_len = 0;
     Py_XDECREF(input);
+    Py_XDECREF(given);
     Py_XDECREF(first);
     Py_XDECREF(second);
 }
@@ -93,6 +96,13 @@ static PyObject *run_fail(session_object *self) {
 
 /* ---- Running the guest ------------------------------------------------------------------- */
 
+/* Raises why a run could not begin or go on: what is too large for the guest is beyond its limits.
+ */
+static PyObject *raise_run(const bru_error *err) {
+    if (err->status == BRU_ELIMIT) return native_raise_as("ResourceLimitError", "%s", err->message);
+    return native_raise(err);
+}
+
 bool run_next(session_object *self) {
     run_state *run = &self->run;
     bru_error err = { 0 };
@@ -112,7 +122,7 @@ bool run_next(session_object *self) {
     run->pending = st == BRU_OK;
     if (st) {
         run_clear(self);
-        native_raise(&err);
+        raise_run(&err);
         return false;
     }
     return !hook || PyErr_CheckSignals() == 0;
@@ -468,19 +478,40 @@ static bool input_bytes(PyObject *given, const char **bytes, Py_ssize_t *len) {
     return false;
 }
 
-static bool answer_input(session_object *self, PyObject *given) {
-    const char *bytes;
-    Py_ssize_t len;
+/* Hands the guest the next part of what was given, or the end. */
+static bool feed(session_object *self) {
+    run_state *run = &self->run;
+    size_t part = run->given_left < INPUT_PART ? run->given_left : INPUT_PART;
     bru_error err = { 0 };
-    self->run.pending = false;
-    if (!input_bytes(given, &bytes, &len)) return false;
-    if (bru_session_input(self->session, bytes, (size_t)len, &err) == BRU_OK) return true;
-    native_raise(&err);
-    return false;
+    run->pending = false;
+    bru_status st = bru_session_input(self->session, run->given_at, part, &err);
+    run->given_at += part;
+    run->given_left -= part;
+    if (!run->given_left) Py_CLEAR(run->given);
+    if (st) native_raise(&err);
+    return st == BRU_OK;
+}
+
+/* From here on it is what the guest reads, part by part. */
+static bool keep_input(session_object *self, PyObject *given) {
+    run_state *run = &self->run;
+    Py_ssize_t len;
+    if (!input_bytes(given, &run->given_at, &len)) return false;
+    run->given_left = (size_t)len;
+    Py_XSETREF(run->given, Py_NewRef(given));
+    return true;
+}
+
+/* Whether there is something to read, or it is at its end, without asking anybody. */
+static bool can_feed(const run_state *run) {
+    return run->given_left > 0 || !run->input;
+}
+
+static bool answer_input(session_object *self, PyObject *given) {
+    return keep_input(self, given) && feed(self);
 }
 
 static bool ask_input(session_object *self, unsigned long ticket, bool *lost) {
-    if (!self->run.input) return answer_input(self, Py_None);
     PyObject *fn = Py_NewRef(self->run.input);
     self->run.pending = false; /* who takes the run over from a function that is stuck goes on */
     host_begin(self, 0, false);
@@ -536,8 +567,8 @@ static PyObject *drive(session_object *self, bool functions) {
             lost = !host_end(self, ticket);
             break;
         case BRU_EVENT_INPUT:
-            if (!functions) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
-            fine = ask_input(self, ticket, &lost);
+            if (!functions && !can_feed(run)) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
+            fine = can_feed(run) ? feed(self) : ask_input(self, ticket, &lost);
             break;
         case BRU_EVENT_CALL:
             if (!functions) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
@@ -614,7 +645,10 @@ static bool take_stdin(session_object *self, bru_exec_options *o, PyObject *inpu
     }
     if (!input_bytes(input, &o->input, &len)) return false;
     o->input_len = (size_t)len;
-    return true;
+    if (o->input_len <= INPUT_PART) return true;
+    o->input = NULL; /* then the guest is to ask */
+    o->input_len = 0;
+    return keep_input(self, input);
 }
 
 static bool take_listener(session_object *self, int which, PyObject *listener, const char *name) {
@@ -676,7 +710,7 @@ static bool begin(session_object *self, PyObject *const *args, Py_ssize_t n) {
     if (fine && self->capture) fine = (o.capture = PyUnicode_AsUTF8(self->capture)) != NULL;
     uint64_t now = native_clock();
     if (fine && bru_session_start(session, source, (size_t)len, &o, &err)) {
-        native_raise(&err);
+        raise_run(&err);
         fine = false;
     }
     Py_XDECREF(inputs);
@@ -835,7 +869,7 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
     if (run->phase != RUN_OURS) return PyErr_BadArgument(), NULL;
     if (!run->pending) { /* the library could not go on */
         run_clear(self);
-        return native_raise(&self->job_error);
+        return raise_run(&self->job_error);
     }
     switch (e->kind) {
     case BRU_EVENT_DONE: {
@@ -845,8 +879,8 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
     case BRU_EVENT_OUTPUT: fine = hand_out(self); break;
     case BRU_EVENT_INPUT:
         run->pending = false;
-        if (run->input) return event_of(EVENT_INPUT, e->wake_ns, Py_NewRef(run->input));
-        fine = answer_input(self, Py_None);
+        if (!can_feed(run)) return event_of(EVENT_INPUT, e->wake_ns, Py_NewRef(run->input));
+        fine = feed(self);
         break;
     case BRU_EVENT_CALL: {
         uint32_t id = e->id;

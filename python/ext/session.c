@@ -158,6 +158,7 @@ static int session_traverse(session_object *self, visitproc visit, void *arg) {
     Py_VISIT(self->run.streams[0].listener);
     Py_VISIT(self->run.streams[1].listener);
     Py_VISIT(self->run.input);
+    Py_VISIT(self->run.given);
     return 0;
 }
 
@@ -168,6 +169,7 @@ static int session_clear(session_object *self) {
     Py_CLEAR(self->run.streams[0].listener);
     Py_CLEAR(self->run.streams[1].listener);
     Py_CLEAR(self->run.input);
+    Py_CLEAR(self->run.given);
     return 0;
 }
 

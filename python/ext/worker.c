@@ -17,7 +17,8 @@ enum { WORKERS_MAX = 1024, IDLE_SECONDS = 5, STOP_SECONDS = 5 };
 
 /* Where finished stretches are told: one for an event loop. */
 typedef struct notifier_object {
-    PyObject_HEAD int fd;
+    PyObject_HEAD
+    int fd;
     unsigned long forks;
     pthread_mutex_t lock;
     session_object *done, **done_last; /* under lock; in the order in which they came */
