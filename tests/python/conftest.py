@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import hypothesis.configuration
 import pytest
 
 import brumate
 
-hypothesis.settings.register_profile("here", database=None)  # leaves no folder behind
+hypothesis.configuration.set_hypothesis_home_dir(
+    Path(__file__).parents[2] / "build" / "hypothesis"
+)
+hypothesis.settings.register_profile("here", database=None)
 hypothesis.settings.load_profile("here")
 
 Run = Callable[..., brumate.ExecuteResult]
