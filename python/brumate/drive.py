@@ -68,7 +68,6 @@ def error_of(result: ExecuteResult) -> BrumateError | None:
         result,
         exception_type=result._type,
         exception_message=result._message if result._type else None,
-        traceback=result._traceback or None,
         exit_code=result.exit_code,
     )
 

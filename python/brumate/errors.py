@@ -47,6 +47,11 @@ class BrumateError(Exception):
         """What the run had printed to standard error; "" if nothing ran."""
         return "" if self.result is None else self.result.stderr
 
+    @property
+    def traceback(self) -> str | None:
+        """Where the code was, as Python prints it; None if the guest could not tell any more."""
+        return None if self.result is None else self.result._traceback or None
+
 
 class ExecutionError(BrumateError):
     """The code in the sandbox raised an exception, exited with a code other than 0, crashed, or was
@@ -64,13 +69,11 @@ class ExecutionError(BrumateError):
         *,
         exception_type: str | None = None,
         exception_message: str | None = None,
-        traceback: str | None = None,
         exit_code: int | None = None,
     ) -> None:
         super().__init__(message, result)
         self.exception_type = exception_type
         self.exception_message = exception_message
-        self.traceback = traceback
         self.exit_code = exit_code
 
 

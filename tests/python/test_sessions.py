@@ -252,6 +252,13 @@ def test_with_interrupt_the_session_goes_on(run: Run):
         assert run(session, "print(n)").stdout == "4\n"
 
 
+def test_a_timeout_tells_where_the_code_was(run: Run):
+    with Session(on_timeout="interrupt") as session:
+        with pytest.raises(TimeoutError) as caught:
+            run(session, "def spin():\n    while True: pass\nspin()", timeout_ms=100)
+        assert "line 2, in spin\n    while True: pass" in (caught.value.traceback or "")
+
+
 def test_what_resists_the_interrupt_ends_the_session(run: Run):
     with Session(on_timeout="interrupt") as session:
         code = "while True:\n try:\n  while True: pass\n except BaseException: pass"
