@@ -306,8 +306,8 @@ class _LoopRun:
             elif kind == DROP:
                 self.calls.drop(event[1])
                 self.forget(event[1])
-        except Exception as e:
-            if kind != CALL_ASYNC:
+        except BaseException as e:
+            if kind != CALL_ASYNC or isinstance(e, (SystemExit, KeyboardInterrupt)):
                 self.fail(e)
                 return
             self.answers.append((event[1], False, e))

@@ -179,6 +179,7 @@ class _Job:
             self.context.run(self.drive, helper)
         except BaseException as e:  # whatever it is, it belongs to the caller
             self.error = e
+            self.core.abandon(self.ticket)
         self.finished = True
         self.wake()
 

@@ -72,10 +72,11 @@ enum { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_BOTH, OUTPUTS };
 PyObject *result_wrap(bru_result *result, uint64_t calls, text_buffer *streamed);
 
 typedef enum run_phase {
-    RUN_NONE, /* nothing runs */
-    RUN_OURS, /* between two calls of the library: whoever holds the ticket may go on */
-    RUN_HOST, /* as before, while a host function runs: the ticket may be taken from it */
-    RUN_GUEST /* inside bru_session_next(), here or in a worker */
+    RUN_NONE,   /* nothing runs */
+    RUN_OURS,   /* between two calls of the extension: whoever holds the ticket may go on */
+    RUN_INSIDE, /* in the extension's own code: nobody may take the run from it */
+    RUN_HOST,   /* the same, while it calls code of the host: the ticket may be taken */
+    RUN_GUEST   /* inside bru_session_next(), here or in a worker */
 } run_phase;
 
 /* A stream of the guest, and who listens to it. */

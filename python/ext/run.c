@@ -117,7 +117,7 @@ bool run_next(session_object *self) {
     Py_BEGIN_ALLOW_THREADS
     st = bru_session_next(self->session, &run->event, &err);
     Py_END_ALLOW_THREADS
-    run->phase = RUN_OURS;
+    run->phase = RUN_INSIDE;
     signals_end(hook);
     run->pending = st == BRU_OK;
     if (st) {
@@ -138,7 +138,7 @@ static bool run_sleep(session_object *self) {
         Py_BEGIN_ALLOW_THREADS
         native_sleep(&self->wake, run->wake_seen, run->event.wake_ns);
         Py_END_ALLOW_THREADS
-        run->phase = RUN_OURS;
+        run->phase = RUN_INSIDE;
     }
     signals_end(hook);
     return fine && (!hook || PyErr_CheckSignals() == 0);
@@ -158,7 +158,7 @@ static bool host_end(session_object *self, unsigned long ticket) {
         PyErr_Clear();
         return false;
     }
-    self->run.phase = RUN_OURS;
+    self->run.phase = RUN_INSIDE;
     self->run.host_since = 0;
     return true;
 }
@@ -287,30 +287,31 @@ static bool answer_text(session_object *self, uint32_t id, const char *text) {
     return answer_bytes(self, id, 0, text, strlen(text));
 }
 
-/* Answers with an exception. */
-static bool answer_exception(session_object *self, uint32_t id, PyObject *exception) {
-    PyObject *text = error_text(exception);
-    bool fine =
-        text && answer_bytes(self, id, 0, PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text));
-    Py_XDECREF(text);
-    return fine;
+/* What a call ends with, ready to be handed over. */
+typedef struct answer {
+    PyObject *bytes; /* NULL: there was no memory for it */
+    int ok;
+} answer;
+
+/* Of an exception's text. Runs its __str__(). */
+static answer answer_of_exception(PyObject *exception) {
+    return (answer){ error_text(exception), 0 };
 }
 
-/* Answers with the exception under way. */
-static bool answer_raised(session_object *self, uint32_t id) {
+/* Of a value, NULL: of the exception under way; that is also told if the value cannot cross. */
+static answer answer_of(PyObject *value) {
+    PyObject *bytes = value ? value_encode(value, BRU_VALUE_MAX) : NULL;
+    if (bytes) return (answer){ bytes, 1 };
     PyObject *exception = take_exception();
-    bool fine = exception && answer_exception(self, id, exception);
+    answer a = exception ? answer_of_exception(exception) : (answer){ NULL, 0 };
     Py_XDECREF(exception);
-    return fine;
+    return a;
 }
 
-/* Answers with a value, or says why it cannot cross. */
-static bool answer_value(session_object *self, uint32_t id, PyObject *value) {
-    PyObject *bytes = value_encode(value, BRU_VALUE_MAX);
-    if (!bytes) return answer_raised(self, id);
-    bool fine =
-        answer_bytes(self, id, 1, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
-    Py_DECREF(bytes);
+static bool answer_give(session_object *self, uint32_t id, answer a) {
+    bool fine = a.bytes && answer_bytes(self, id, a.ok, PyBytes_AS_STRING(a.bytes),
+                                        (size_t)PyBytes_GET_SIZE(a.bytes));
+    Py_XDECREF(a.bytes);
     return fine;
 }
 
@@ -381,11 +382,12 @@ static bool read_arguments(const bru_event *e, host_call *c) {
     if (right) {
         c->args = PyList_AsTuple(PyList_GET_ITEM(both, 0));
         c->kwargs = Py_NewRef(PyList_GET_ITEM(both, 1));
+        right = c->args && PyArg_ValidateKeywordArguments(c->kwargs);
     } else {
         PyErr_SetString(PyExc_ValueError, "the arguments of a call are malformed");
     }
     Py_DECREF(both);
-    return c->args != NULL;
+    return right;
 }
 
 static bool find_function(session_object *self, const char *name, host_call *c) {
@@ -417,7 +419,7 @@ static int begin_call(session_object *self, host_call *c) {
                                                                                             : -1;
     if (!find_function(self, e->name, c) || !read_arguments(e, c)) {
         host_call_clear(c);
-        return answer_raised(self, id) ? 0 : -1;
+        return answer_give(self, id, answer_of(NULL)) ? 0 : -1;
     }
     run->calls++;
     return 1;
@@ -444,20 +446,18 @@ static PyObject *perform(session_object *self, unsigned long ticket, bool *lost)
     host_begin(self, id, true);
     PyObject *value = PyObject_Call(c.fn, c.args, c.kwargs);
     host_call_clear(&c);
-    if (!host_end(self, ticket)) {
-        Py_XDECREF(value);
-        *lost = true;
-        return NULL;
+    bool waits = value && is_awaitable(value), ends = !value && ends_the_run();
+    answer a = { NULL, 0 };
+    if (!waits && !ends) {
+        a = answer_of(value);
+        Py_CLEAR(value);
     }
-    if (value && is_awaitable(value)) {
-        if (open_add(&self->run, id)) return event_of(EVENT_CALL_ASYNC, id, value);
-        Py_DECREF(value);
-        return NULL;
-    }
-    if (!value && ends_the_run()) return NULL;
-    bool fine = value ? answer_value(self, id, value) : answer_raised(self, id);
+    *lost = !host_end(self, ticket);
+    if (!*lost && waits && open_add(&self->run, id)) return event_of(EVENT_CALL_ASYNC, id, value);
     Py_XDECREF(value);
-    return fine ? Py_NewRef(Py_None) : NULL;
+    if (!*lost && !waits && !ends) return answer_give(self, id, a) ? Py_NewRef(Py_None) : NULL;
+    Py_XDECREF(a.bytes);
+    return NULL;
 }
 
 /* ---- Input ------------------------------------------------------------------------------- */
@@ -551,7 +551,7 @@ static PyObject *dropped(session_object *self) {
 /* Drives the run until there is something for the caller. `functions`: host functions are called
  * here, else a call or a question for input is EVENT_GO, and stays in hand. NULL with an exception:
  * the run is over. */
-static PyObject *drive(session_object *self, bool functions) {
+static PyObject *drive_inside(session_object *self, bool functions) {
     run_state *run = &self->run;
     unsigned long ticket = run->ticket;
     bool lost = false;
@@ -587,6 +587,15 @@ static PyObject *drive(session_object *self, bool functions) {
         if (lost) return event_of(EVENT_LOST, 0, Py_NewRef(Py_None));
         if (!fine) return run_fail(self);
     }
+}
+
+static PyObject *drive(session_object *self, bool functions) {
+    run_state *run = &self->run;
+    unsigned long ticket = run->ticket;
+    run->phase = RUN_INSIDE;
+    PyObject *event = drive_inside(self, functions);
+    if (run->ticket == ticket) run->phase = RUN_OURS;
+    return event;
 }
 
 /* ---- The start ---------------------------------------------------------------------------- */
@@ -776,22 +785,31 @@ static bool number_of(PyObject *o, uint32_t *id) {
 }
 
 /* reply(ticket, id, value) and fail(ticket, id, exception). */
-static PyObject *answer(session_object *self, PyObject *const *args, Py_ssize_t n,
-                        bool (*how)(session_object *, uint32_t, PyObject *)) {
+static PyObject *answer_call(session_object *self, PyObject *const *args, Py_ssize_t n,
+                             answer (*how)(PyObject *)) {
+    unsigned long ticket = self->run.ticket;
     uint32_t id;
     if (n != 3) return PyErr_BadArgument(), NULL;
     if (!number_of(args[1], &id)) return NULL;
     if (!holds(self, args[0])) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+    host_begin(self, id, false); /* making an answer may run code of the host's */
+    answer a = how(args[2]);
+    if (!host_end(self, ticket)) {
+        Py_XDECREF(a.bytes);
+        Py_RETURN_FALSE;
+    }
     open_remove(&self->run, id);
-    return how(self, id, args[2]) ? Py_NewRef(Py_True) : NULL;
+    bool fine = answer_give(self, id, a);
+    self->run.phase = RUN_OURS;
+    return fine ? Py_NewRef(Py_True) : NULL;
 }
 
 static PyObject *run_reply(session_object *self, PyObject *const *args, Py_ssize_t n) {
-    return answer(self, args, n, answer_value);
+    return answer_call(self, args, n, answer_of);
 }
 
 static PyObject *run_fail_call(session_object *self, PyObject *const *args, Py_ssize_t n) {
-    return answer(self, args, n, answer_exception);
+    return answer_call(self, args, n, answer_of_exception);
 }
 
 static PyObject *run_give(session_object *self, PyObject *const *args, Py_ssize_t n) {
@@ -850,7 +868,7 @@ static PyObject *run_abandon_(session_object *self, PyObject *ticket) {
     unsigned long t = PyLong_AsUnsignedLong(ticket);
     if (t == (unsigned long)-1 && PyErr_Occurred()) return NULL;
     if (self->run.ticket != t || self->run.phase == RUN_NONE) Py_RETURN_TRUE;
-    if (self->run.phase == RUN_GUEST) {
+    if (self->run.phase == RUN_GUEST || self->run.phase == RUN_INSIDE) {
         bru_session_interrupt(self->session, BRU_INTERRUPT_SOFT);
         native_wake(&self->wake);
         Py_RETURN_FALSE;

@@ -39,11 +39,15 @@ static bru_status restore(bru_session *session, const Py_buffer *bytes, bru_erro
 }
 
 static PyObject *snapshot_restore(session_object *self, PyObject *data) {
-    bru_session *session = session_idle(self);
     Py_buffer bytes;
     bru_error err = { 0 };
     bru_status st;
-    if (!session || PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE) < 0) return NULL;
+    if (PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE) < 0) return NULL;
+    bru_session *session = session_idle(self); /* after the host's code behind the buffer */
+    if (!session) {
+        PyBuffer_Release(&bytes);
+        return NULL;
+    }
     self->run.in_call = true;
     Py_BEGIN_ALLOW_THREADS
     st = restore(session, &bytes, &err);

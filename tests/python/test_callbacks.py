@@ -410,6 +410,55 @@ def test_leaving_the_host_function_leaves_the_run(stop: type[BaseException]):
             assert sandbox.execute("print(1)").stdout == "1\n"
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_leaving_the_host_function_leaves_the_session_free(stop: type[BaseException]):
+    async def leave() -> None:
+        raise stop
+
+    with brumate.Session(callbacks={"leave": leave}) as session:
+        with pytest.raises(stop):
+            session.execute("await leave()")
+        assert session.execute("print(1)").stdout == "1\n"
+
+
+def test_error_whose_text_takes_long_loses_the_run():
+    """str() of an exception is the host's code as the function is: the run does not wait for it."""
+    go = threading.Event()
+
+    class Slow(Exception):
+        def __str__(self) -> str:
+            go.wait(30)
+            return "late"
+
+    def fails() -> None:
+        raise Slow
+
+    limits = ResourceLimits(execution_timeout_ms=200)
+    session = brumate.Session(callbacks={"fails": fails}, resource_limits=limits)
+    with pytest.raises(TimeoutError):
+        session.execute("await fails()")
+    session.close()
+    go.set()
+    time.sleep(0.1)  # its thread must not touch the session any more
+
+
+def test_names_of_keywords_are_text():
+    """A guest below its functions may send others, which C functions of the host need not expect."""
+    code = """
+import _brumate, struct
+_brumate.post(2, struct.pack("<II", 1, 3) + b"own" + bytes.fromhex("8280a10102"))
+"""
+    seen: list[Any] = []
+
+    class Own:
+        def __call__(self, *args: Any, **kwargs: Any) -> None:
+            seen.append(kwargs)
+
+    with Sandbox(callbacks={"own": Own()}) as sandbox:
+        assert sandbox.execute(code).callback_invocations == 0
+    assert seen == []
+
+
 # --- limits ---
 
 
