@@ -16,7 +16,8 @@ ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimiz
 FUZZ_SECONDS ?= 60
 
 .PHONY: help setup demo test test-guest test-install test-python test-packages guest image host python wheel install \
-	bench bench-quick bench-peers test-cpython test-asan test-tsan fuzz pgo format clean clean-cache FORCE
+	bench bench-quick bench-peers test-cpython test-asan test-python-asan \
+	test-tsan fuzz pgo format clean clean-cache FORCE
 
 help:  ## list the targets
 	@echo "make TARGET, where TARGET is:"
@@ -118,6 +119,17 @@ test-asan: $(B)/core.bru  ## run the host's tests under AddressSanitizer and UBS
 	@ninja -C $(B)/asan --quiet
 	@BRUMATE_IMAGE=$(abspath $(B)/core.bru) BRUMATE_GUEST=$(abspath $(B)/core.so) \
 	    meson test -C $(B)/asan --no-rebuild --print-errorlogs
+	@$(MAKE) --no-print-directory test-python-asan
+
+# Without the tests that count memory or start interpreters of their own by the dozen.
+test-python-asan: $(B)/venv/.made
+	@rm -rf $(B)/asan/package && mkdir -p $(B)/asan/package/brumate
+	@ln -s $(abspath python/brumate)/* $(abspath $(B)/core.so) $(abspath $(B)/core.bru) $(B)/asan/package/brumate
+	@ln $(B)/asan/python/_native*.so $(B)/asan/package/brumate
+	@LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 PYTHONPATH=$(abspath $(B)/asan/package) \
+	    $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python \
+	    --ignore tests/python/test_types.py --ignore tests/python/test_refs.py $(PYTEST_ARGS)
 
 test-tsan: $(B)/core.bru  ## run the rooms' tests, and instances on two threads, under ThreadSanitizer
 	@[ -f $(B)/tsan/build.ninja ] || meson setup $(B)/tsan -Db_sanitize=thread -Db_lundef=false > $(B)/tsan.log || { tail -20 $(B)/tsan.log; exit 1; }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import brumate
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 
@@ -23,6 +26,11 @@ def test_first_example_prints_what_readme_says(tmp_path: Path):
     assert found
     (tmp_path / "example.py").write_text(found[1])
     done = subprocess.run(
-        [sys.executable, "-B", "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-B", "example.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(brumate.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, steady(done.stdout)) == (0, steady(found[2])), done.stderr
