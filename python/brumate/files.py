@@ -6,6 +6,8 @@ import errno
 import os
 import stat as stat_module
 
+from .limits import check_number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["FileInfo", "Files"]
 
 CHUNK = 1 << 20  # bytes read or written in one go
+CHUNK_MAX = 1 << 30  # the most, whatever is asked for
 FETCH_MAX = 1 << 30  # bytes that leave the sandbox at once, if nothing else is said
+_COUNT_MAX = 2**63 - 1
 DEPTH_MAX = 100  # folders in folders that are copied
 
 _KINDS: tuple[Literal["file", "folder", "link", "device"], ...] = (
@@ -96,10 +100,21 @@ def _joined(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
+def _contents(data: Any) -> Any:
+    """Checked as far as that can be without reading."""
+    if isinstance(data, str):
+        return data.encode()
+    if not hasattr(type(data), "read") and not hasattr(type(data), "__iter__"):
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                "data must be bytes, str, a binary file or an iterable of bytes, "
+                f"not {type(data).__name__}"
+            )
+    return data
+
+
 def _pieces(data: Any) -> Iterator[bytes | memoryview]:
     """What is to be written, in pieces that are not too large."""
-    if isinstance(data, str):
-        data = data.encode()
     if isinstance(data, (bytes, bytearray, memoryview)):
         view = memoryview(data).cast("B")
         for at in range(0, len(view), CHUNK):
@@ -159,6 +174,7 @@ class Files:
         """Writes a file, in place of what is there; folders above it are made. Text is written as UTF-8, a binary
         file or an iterable of bytes piece by piece. If that fails, no part of it stays."""
         at = 0
+        data = _contents(data)
         write = self._native.write_file
         self._try(path, write, 0, b"", True)
         try:
@@ -171,6 +187,7 @@ class Files:
 
     def get(self, path: str, *, max_bytes: int = FETCH_MAX) -> bytes:
         """The contents of a file. OSError (EFBIG) if it has more than `max_bytes`."""
+        check_number("max_bytes", max_bytes, 0, _COUNT_MAX)
         size = self.stat(path).size
         if size > max_bytes:
             raise OSError(errno.EFBIG, f"{size} bytes are more than max_bytes={max_bytes}", path)
@@ -178,8 +195,8 @@ class Files:
 
     def read(self, path: str, chunk: int = CHUNK) -> Iterator[bytes]:
         """The contents of a file in pieces of `chunk` bytes."""
-        if chunk < 1:
-            raise ValueError(f"chunk must be 1 or more, not {chunk}")
+        chunk = check_number("chunk", chunk, 1, _COUNT_MAX)
+        chunk = min(chunk, CHUNK_MAX)
         at = 0
         piece = self._try(path, self._native.read_file, at, chunk)
         return self._read_on(path, chunk, piece)
@@ -220,6 +237,7 @@ class Files:
 
     def put_folder(self, host: str | os.PathLike[str], path: str) -> None:
         """Copies the host's folder to `path`. Only files and folders: links and devices are left out."""
+        host = os.fsdecode(host)
         self.mkdir(path)
         with os.scandir(host) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
@@ -240,6 +258,7 @@ class Files:
         OSError (EFBIG) beyond `max_bytes` of contents, (ELOOP) more than 100 folders deep, or as the host
         answers; what was copied by then stays.
         """
+        check_number("max_bytes", max_bytes, 0, _COUNT_MAX)
         os.makedirs(host, exist_ok=True)
         folder = os.open(host, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -29,7 +29,7 @@ _FIELDS = (
 
 def check_number(name: str, value: Any, least: int, most: int) -> int:
     """`value` as an int between `least` and `most`, or a TypeError or ValueError naming the argument."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
     number = index(value)
     if not least <= number <= most:

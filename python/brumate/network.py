@@ -193,8 +193,8 @@ class NetConfig:
 
 
 def _patterns(name: str, patterns: Iterable[str]) -> list[str]:
-    if isinstance(patterns, (str, bytes)):
-        raise TypeError(f"{name} must be a list of patterns, not one {type(patterns).__name__}")
+    if isinstance(patterns, (str, bytes)) or not hasattr(type(patterns), "__iter__"):
+        raise TypeError(f"{name} must be a list of patterns, not {type(patterns).__name__}")
     found: list[str] = []
     for pattern in patterns:
         _add(found, name, pattern)

@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 import weakref
+from _thread import TIMEOUT_MAX
 from collections import deque
 from concurrent.futures import Executor, Future
 from itertools import islice
@@ -96,7 +97,7 @@ class Pool(Executor):
         self._size = check_number("size", size, 1, 10_000)
         if queue_size is None:
             queue_size = 16 * self._size
-        check_number("queue_size", queue_size, 1, 2**31 - 1)
+        queue_size = check_number("queue_size", queue_size, 1, 2**31 - 1)
         self._sandbox = Sandbox(image=image, **sandbox)
         # The limit is kept by the room, so that the sign of the end always fits.
         self._works: queue.Queue[_Work | None] = queue.Queue()
@@ -159,7 +160,10 @@ class Pool(Executor):
     ) -> Iterator[ExecuteResult]:
         """The results of `codes`, in their order; a failed run raises its exception when its turn comes.
         TimeoutError (Python's own) `timeout` seconds after the call. Two for each thread are submitted ahead."""
-        end = None if timeout is None else monotonic() + timeout
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
+            raise TypeError(f"timeout must be a number, not {type(timeout).__name__}")
+        # More than a thread can wait is for ever.
+        end = None if timeout is None or timeout > TIMEOUT_MAX else monotonic() + timeout
         return self._map(iter(codes), end, arguments)
 
     def _map(

@@ -95,6 +95,10 @@ static PyObject *path_bytes(PyObject *path) {
         Py_CLEAR(bytes);
         PyErr_SetString(PyExc_ValueError, "a path must not contain NUL characters");
     }
+    if (bytes && PyBytes_AS_STRING(bytes)[0] != '/') {
+        Py_CLEAR(bytes);
+        PyErr_Format(PyExc_ValueError, "a path in the sandbox must start with /, not %.200R", path);
+    }
     return bytes;
 }
 

@@ -190,8 +190,13 @@ def test_get_folder_writes_nothing_outside(tmp_path: Path):
         ("list", ("/data/file",), NotADirectoryError),
         ("put", ("/data/file/x", b""), NotADirectoryError),
         ("mkdir", ("/data/file",), OSError),
-        ("get", ("data/file",), (ValueError, OSError)),
-        ("get", ("",), (ValueError, OSError)),
+        ("get", ("data/file",), ValueError),
+        ("get", ("",), ValueError),
+        ("read", ("/data/file", "5"), TypeError),
+        ("read", ("/data/file", 0), ValueError),
+        ("put_folder", (None, "/data"), TypeError),
+        ("put_folder", (5, "/data"), TypeError),
+        ("get_folder", ("/data", None), TypeError),
         ("get", ("/data/\0",), ValueError),
         ("put", ("/data/" + "x" * 5000, b""), OSError),
         ("put", ("/data/f", 5), TypeError),
@@ -210,6 +215,14 @@ def test_errors_are_those_of_python(
         answer = getattr(files, method)(*arguments)
         if method == "read":
             list(answer)
+
+
+@pytest.mark.parametrize("data", [None, 5, object(), "\ud800"])
+def test_what_is_no_contents_leaves_the_file_alone(data: Any, files: Any):
+    files.put("/data/file", b"x")
+    with pytest.raises((TypeError, ValueError)):
+        files.put("/data/file", data)
+    assert files.get("/data/file") == b"x"
 
 
 def test_paths_do_not_lead_out(files: Any):

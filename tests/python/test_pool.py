@@ -208,3 +208,11 @@ futures = [pool.submit("import time; time.sleep(0.2)") for _ in range(2)]
 print("leaving")
 """)
     assert (done.stdout, done.returncode) == ("leaving\n", 0), done.stderr
+
+
+def test_map_waits_as_long_as_anybody_can():
+    with Pool(size=1) as pool:
+        for timeout in (2**64, float("inf")):
+            assert [r.stdout for r in pool.map(["print(1)"], timeout=timeout)] == ["1\n"]
+        with pytest.raises(TypeError, match="timeout"):
+            next(pool.map(["1"], timeout="1"))  # type: ignore[arg-type]
