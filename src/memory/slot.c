@@ -17,11 +17,18 @@
 /* Bytes of touched native stack that an idle slot keeps. */
 #define STACK_KEEP ((size_t)32 << 10)
 
+/* Tracking takes as long to set up as it saves in some fifteen resets. So it begins after as many
+ * that kept all that was written: a slot that is used once, or by programs that write a lot, does
+ * without. */
+#define TRACK_AFTER 16u
+
 struct slot {
     slot_place at;
     uint64_t size; /* of linear memory that can be touched */
     mem_image *im; /* mapped at its start, or NULL */
     slot_mode mode;
+    bool tracked;  /* the image's mapping: written_since() knows its written pages */
+    unsigned fits; /* resets in a row that kept all that was written */
     uint8_t
         *kept; /* a bit per page of the image: written, copied back and kept at the last reset */
     size_t kept_len;
@@ -92,6 +99,8 @@ static bru_status slot_empty(slot *s, bru_error *err) {
     mem_image_unref(s->im);
     s->im = NULL;
     s->size = 0;
+    s->tracked = false; /* that ended with the mapping */
+    s->fits = 0;
     mem_free(s->kept);
     s->kept = NULL;
     s->kept_len = s->kept_count = 0;
@@ -124,6 +133,44 @@ bru_status slot_grow(slot *s, uint64_t bytes, bru_error *err) {
 
 static uint64_t image_size(const slot *s) {
     return s->im ? mem_image_size(s->im) : 0;
+}
+
+/* ---- Written pages -------------------------------------------------------------------------- */
+
+static bool look(void *ctx, uint8_t *start, uint8_t *end) {
+    (void)ctx, (void)start, (void)end;
+    return false;
+}
+
+/* Whether tracking knows the image's written pages. It may have ended behind our back (in a forked
+ * child, or when somebody closed the descriptor): then no mark is left, and they are found as if
+ * there had been none. */
+static bool tracks(slot *s) {
+    if (s->tracked) s->tracked = !written_since(s->at.memory, s->at.memory + os_page(), look, NULL);
+    return s->tracked;
+}
+
+static void track(slot *s) {
+    s->tracked = written_track(s->at.memory, s->at.memory + s->size);
+    if (!s->tracked) s->mode = SLOT_SCAN;
+}
+
+static void untrack(slot *s) {
+    if (s->tracked) written_untrack(s->at.memory, s->at.memory + image_size(s));
+    s->tracked = false;
+    s->fits = 0;
+}
+
+/* Those of linear memory. */
+static bru_status walk_memory(slot *s, written_visit visit, void *ctx) {
+    uint8_t *from = s->at.memory, *end = from + s->size;
+    if (tracks(s)) {
+        uint8_t *grown = from + image_size(s);
+        bru_status st = written_since(from, grown, visit, ctx);
+        if (st) return st;
+        from = grown;
+    }
+    return written_walk(s->mode, from, end, visit, ctx);
 }
 
 /* ---- Resetting ----------------------------------------------------------------------------- */
@@ -208,6 +255,7 @@ static void select_pages(slot *s, size_t most) {
     size_t before = s->kept_count < most ? s->kept_count : most;
     uint8_t *memory = s->at.memory, *end = memory + s->size;
     selection c = { .s = s, .page = os_page(), .room = { most - before, before }, .from = memory };
+    untrack(s);
     bool walked = !written_walk(s->mode, memory, end, select_range, &c);
     if (!walked) {
         c.from = memory;
@@ -237,17 +285,27 @@ static void clean_stack(slot *s, uint8_t *deep) {
     memset(deep, 0, (size_t)(s->at.stack_top - deep));
 }
 
-/* A scan passes the untouched part of the stack in no time, so one call serves both; entries would
- * have to be read one by one. */
-static void restore_pages(slot *s, size_t most) {
+/* A scan passes the untouched part of the stack in no time, so it is looked at too, in the same
+ * call if possible; entries would have to be read one by one. */
+static bool look_around(slot *s, survey *v, bool scan) {
     uint8_t *memory = s->at.memory, *end = memory + s->size;
-    bool scan = s->mode == SLOT_SCAN;
+    if (tracks(s))
+        return !written_walk(s->mode, s->at.stack_low, s->at.stack_top, survey_range, v) &&
+               !written_since(memory, end, survey_range, v);
+    return !written_walk(s->mode, scan ? s->at.stack_low : memory, end, survey_range, v);
+}
+
+/* Tracking begins before pages are copied back: they stay, and are to be copied back next time. */
+static void restore_pages(slot *s, size_t most) {
+    bool scan = s->mode <= SLOT_SCAN;
     survey v = { .at = &s->at, .page = os_page(), .most = most };
-    bool walked = !written_walk(s->mode, scan ? s->at.stack_low : memory, end, survey_range, &v);
-    if (walked && v.pages <= most)
+    bool walked = look_around(s, &v, scan);
+    if (walked && v.pages <= most) {
+        if (s->mode == SLOT_TRACK && s->im && !s->tracked && ++s->fits >= TRACK_AFTER) track(s);
         copy_back(s, &v);
-    else
+    } else {
         select_pages(s, most);
+    }
     if (!walked || !scan)
         os_discard(s->at.stack_low, (size_t)(s->at.stack_top - s->at.stack_low));
     else if (v.deep)
@@ -308,7 +366,7 @@ bru_status slot_written(slot *s, slot_visit visit, void *ctx, bru_error *err) {
     compare c = { s, visit, ctx, 0, 0, false };
     uint8_t *end = s->at.memory + s->size;
     if (s->mode != SLOT_DISCARD)
-        st = written_walk(s->mode, s->at.memory, end, compare_range, &c);
+        st = walk_memory(s, compare_range, &c);
     else
         compare_range(&c, s->at.memory, end);
     if (st) return error_set(err, st, "written pages cannot be found any more on this machine");
@@ -323,9 +381,8 @@ static bool measure_range(void *ctx, uint8_t *start, uint8_t *end) {
 
 slot_stats slot_measure(slot *s) {
     slot_stats stats = { 0, s->size - image_size(s), 0 };
-    uint8_t *memory = s->at.memory;
     bool known =
-        !written_walk(s->mode, memory, memory + s->size, measure_range, &stats.written) &&
+        !walk_memory(s, measure_range, &stats.written) &&
         !written_walk(s->mode, s->at.stack_low, s->at.stack_top, measure_range, &stats.stack);
     if (!known) stats.written = stats.stack = 0;
     return stats;

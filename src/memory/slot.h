@@ -118,6 +118,7 @@ slot_stats slot_measure(slot *s);
 
 /* How written pages are found; chosen by trying, once per process. */
 typedef enum slot_mode {
+    SLOT_TRACK,   /* as SLOT_SCAN; the kernel marks written pages of slots that are often reset */
     SLOT_SCAN,    /* PAGEMAP_SCAN, Linux 6.7 and later: one call lists them */
     SLOT_PAGEMAP, /* an entry per page read from /proc/self/pagemap */
     SLOT_DISCARD  /* neither: everything is thrown away and faulted in again */
