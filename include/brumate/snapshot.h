@@ -30,10 +30,14 @@ enum bru_snapshot_flag {
 
 typedef struct bru_snapshot_options {
     size_t size;
-    unsigned flags; /* of bru_snapshot_flag */
-    int level;      /* of compression, 1 (fast) to 19 (small); 0: 1 */
+    unsigned flags;           /* of bru_snapshot_flag */
+    int level;                /* of compression, 1 (fast) to 19 (small); 0: 1 */
+    const bru_snapshot *base; /* store only what changed since this one, which is whole and of the
+                               * same image; NULL: all. To be joined before it is put back */
+    const void *key;          /* sign with these bytes, at least 16; NULL: do not */
+    size_t key_len;
 } bru_snapshot_options;
-#define BRU_SNAPSHOT_OPTIONS_INIT { sizeof(bru_snapshot_options), 0, 0 }
+#define BRU_SNAPSHOT_OPTIONS_INIT { .size = sizeof(bru_snapshot_options) }
 
 /* Takes a snapshot. The session must be at rest: nothing runs in it, or what runs waits in an
  * `await` and bru_session_next() has said WAIT. Output that was not handed out yet goes along.
@@ -51,12 +55,44 @@ BRU_API const void *bru_snapshot_bytes(const bru_snapshot *snapshot, size_t *len
 BRU_API BRU_MUST_CHECK bru_status bru_snapshot_open(const void *bytes, size_t len,
                                                     bru_snapshot **out, bru_error *err);
 
+/* With a key what was not signed with it is refused before anything else is looked at, and without
+ * one what was signed with any: BRU_EPERM. */
+typedef struct bru_snapshot_open_options {
+    size_t size;
+    const void *key;
+    size_t key_len;
+} bru_snapshot_open_options;
+#define BRU_SNAPSHOT_OPEN_OPTIONS_INIT { .size = sizeof(bru_snapshot_open_options) }
+
+BRU_API BRU_MUST_CHECK bru_status bru_snapshot_open_with(const void *bytes, size_t len,
+                                                         const bru_snapshot_open_options *options,
+                                                         bru_snapshot **out, bru_error *err);
+
 /* The same to and from a file. Saving puts the file at `path` whole and on the disk, or not at all:
  * what was there stays until then. */
 BRU_API BRU_MUST_CHECK bru_status bru_snapshot_save(const bru_snapshot *snapshot, const char *path,
                                                     bru_error *err);
 BRU_API BRU_MUST_CHECK bru_status bru_snapshot_load(const char *path, bru_snapshot **out,
                                                     bru_error *err);
+BRU_API BRU_MUST_CHECK bru_status bru_snapshot_load_with(const char *path,
+                                                         const bru_snapshot_open_options *options,
+                                                         bru_snapshot **out, bru_error *err);
+
+enum bru_save_flag {
+    BRU_SAVE_UNSYNCED = 1u /* whole or not at all, but not waiting for the disk: a power cut may
+                            * undo it; some 50 us instead of what the disk takes */
+};
+BRU_API BRU_MUST_CHECK bru_status bru_snapshot_save_with(const bru_snapshot *snapshot,
+                                                         const char *path, unsigned flags,
+                                                         bru_error *err);
+
+/* Makes one whole snapshot of a whole one and what changed since. It holds what one without a base
+ * would, may be put back, and be the base of the next. `options`: its level and key.
+ * BRU_EMISMATCH  `base` is not what `changes` was taken over. BRU_EFORMAT  they were made up. */
+BRU_API BRU_MUST_CHECK bru_status bru_snapshot_join(const bru_snapshot *base,
+                                                    const bru_snapshot *changes,
+                                                    const bru_snapshot_options *options,
+                                                    bru_snapshot **out, bru_error *err);
 
 /* NULL is allowed. */
 BRU_API void bru_snapshot_free(bru_snapshot *snapshot);
@@ -65,16 +101,19 @@ BRU_API void bru_snapshot_free(bru_snapshot *snapshot);
 typedef struct bru_snapshot_info {
     const char *image_id;    /* of the image it belongs to */
     const char *wasm_sha256; /* of the guest build */
+    const char *id;          /* its own: of what it holds, whichever way it came about */
+    const char *base_id;     /* of the one that it holds the changes of; "": it is whole */
     uint64_t wall_ns;        /* when it was taken, since 1970, by the session's clock */
     uint64_t memory_bytes;   /* linear memory */
     uint64_t changed_bytes;  /* of it, what differs from the image */
     uint64_t stored_bytes;   /* of that, what is stored, before compression */
-    uint64_t file_bytes;     /* of saved files, before compression; 0: left out */
+    uint64_t file_bytes;     /* of saved files, before compression; 0: left out, or its base's */
     uint64_t left_ns;        /* of the execution's time; BRU_NO_LIMIT; 0 if nothing runs */
     int waiting;             /* an execution waits; else the session was idle */
     uint32_t call_count;     /* host calls that wait for a reply */
     uint32_t descriptors;    /* open files, the standard streams not counted */
     uint32_t format;
+    int is_signed;
 } bru_snapshot_info;
 
 BRU_API void bru_snapshot_get_info(const bru_snapshot *snapshot, bru_snapshot_info *out);
@@ -97,6 +136,7 @@ BRU_API BRU_MUST_CHECK bru_status bru_snapshot_get_call(const bru_snapshot *snap
  * events again, unless bru_session_reply() answered them before. Descriptors of files that are not
  * here any more are closed: the guest gets EBADF. Clocks go on: the time asleep has passed.
  * Replies to calls that were made before must not come any more: their ids may be used again.
+ * BRU_ESTATE     it holds only changes: join it first.
  * BRU_EMISMATCH  of another image or guest build; BRU_ELIMIT beyond this session's limits;
  *                BRU_ENOMEM before anything was done: the session is as before.
  * Else           the message says that the session was reset. */

@@ -207,6 +207,13 @@ bru_status bru_session_clear(bru_session *session, bru_error *err) {
     return session_clear(session, err);
 }
 
+/* The parts of snapshot options that taking and joining share. */
+static bru_status check_snapshot_options(const bru_snapshot_options *o, bru_error *err) {
+    if (o->level < 0 || o->level > 19)
+        return error_set(err, BRU_EINVAL, "a snapshot of level %d: 1 is fast, 19 small", o->level);
+    return snapshot_key_check((snapshot_key){ o->key, o->key_len }, err);
+}
+
 bru_status bru_session_snapshot(bru_session *session, const bru_snapshot_options *options,
                                 bru_snapshot **out, bru_error *err) {
     bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
@@ -214,8 +221,7 @@ bru_status bru_session_snapshot(bru_session *session, const bru_snapshot_options
     *out = NULL;
     bru_status st = take_options(options, &o, sizeof o, err);
     if (!st) st = check_flags(o.flags, BRU_SNAPSHOT_NO_FILES, "a snapshot", err);
-    if (!st && (o.level < 0 || o.level > 19))
-        st = error_set(err, BRU_EINVAL, "a snapshot of level %d: 1 is fast, 19 small", o.level);
+    if (!st) st = check_snapshot_options(&o, err);
     return st ? st : session_snapshot(session, &o, out, err);
 }
 
@@ -232,6 +238,69 @@ bru_status bru_session_resume(bru_image *image, const bru_session_options *optio
     else
         *out = s;
     return st;
+}
+
+static bru_status take_key(const bru_snapshot_open_options *options, snapshot_key *key,
+                           bru_error *err) {
+    bru_snapshot_open_options o = BRU_SNAPSHOT_OPEN_OPTIONS_INIT;
+    bru_status st = take_options(options, &o, sizeof o, err);
+    *key = (snapshot_key){ o.key, o.key_len };
+    return st ? st : snapshot_key_check(*key, err);
+}
+
+bru_status bru_snapshot_open_with(const void *bytes, size_t len,
+                                  const bru_snapshot_open_options *options, bru_snapshot **out,
+                                  bru_error *err) {
+    snapshot_key key;
+    if (!out) return invalid(err, "no place to put the snapshot");
+    *out = NULL;
+    if (!bytes && len) return invalid(err, "no bytes to open a snapshot of");
+    bru_status st = take_key(options, &key, err);
+    return st ? st : session_snapshot_open(bytes, len, key, out, err);
+}
+
+bru_status bru_snapshot_open(const void *bytes, size_t len, bru_snapshot **out, bru_error *err) {
+    return bru_snapshot_open_with(bytes, len, NULL, out, err);
+}
+
+bru_status bru_snapshot_load_with(const char *path, const bru_snapshot_open_options *options,
+                                  bru_snapshot **out, bru_error *err) {
+    snapshot_key key;
+    if (!out) return invalid(err, "no place to put the snapshot");
+    *out = NULL;
+    if (!path) return invalid(err, "no path of a snapshot");
+    bru_status st = take_key(options, &key, err);
+    return st ? st : session_snapshot_load(path, key, out, err);
+}
+
+bru_status bru_snapshot_load(const char *path, bru_snapshot **out, bru_error *err) {
+    return bru_snapshot_load_with(path, NULL, out, err);
+}
+
+bru_status bru_snapshot_save_with(const bru_snapshot *snapshot, const char *path, unsigned flags,
+                                  bru_error *err) {
+    if (!path) return invalid(err, "no path for the snapshot");
+    bru_status st = check_flags(flags, BRU_SAVE_UNSYNCED, "saving", err);
+    bool synced = !(flags & BRU_SAVE_UNSYNCED);
+    return st ? st : snapshot_file_write(path, snapshot->bytes, snapshot->len, synced, err);
+}
+
+bru_status bru_snapshot_save(const bru_snapshot *snapshot, const char *path, bru_error *err) {
+    return bru_snapshot_save_with(snapshot, path, 0, err);
+}
+
+bru_status bru_snapshot_join(const bru_snapshot *base, const bru_snapshot *changes,
+                             const bru_snapshot_options *options, bru_snapshot **out,
+                             bru_error *err) {
+    bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
+    if (!out) return invalid(err, "no place to put the snapshot");
+    *out = NULL;
+    if (!base || !changes) return invalid(err, "two snapshots are joined");
+    bru_status st = take_options(options, &o, sizeof o, err);
+    if (!st && (o.flags || o.base))
+        st = invalid(err, "joining takes a level and a key, no other options");
+    if (!st) st = check_snapshot_options(&o, err);
+    return st ? st : session_snapshot_join(base, changes, &o, out, err);
 }
 
 bru_status bru_session_check(bru_session *session, const char *src, size_t len,

@@ -62,15 +62,27 @@ static bru_status sync_folder(replacement *r, bru_error *err) {
     return st;
 }
 
-bru_status replacement_finish(replacement *r, unsigned mode, bru_error *err) {
-    if (fchmod(r->fd, (mode_t)mode) != 0 || fsync(r->fd) != 0)
-        return error_errno(err, errno, "cannot write %s", r->path);
+static bru_status cannot_write(replacement *r, bru_error *err) {
+    return error_errno(err, errno, "cannot write %s", r->path);
+}
+
+static bru_status put_in_place(replacement *r, bru_error *err) {
     bru_status st = give_name(r, err);
     if (st) return st;
     if (rename(r->temporary, r->path) != 0)
         return error_errno(err, errno, "cannot put the file at %s", r->path);
     r->temporary[0] = '\0';
-    return sync_folder(r, err);
+    return BRU_OK;
+}
+
+bru_status replacement_place(replacement *r, unsigned mode, bru_error *err) {
+    return fchmod(r->fd, (mode_t)mode) ? cannot_write(r, err) : put_in_place(r, err);
+}
+
+bru_status replacement_finish(replacement *r, unsigned mode, bru_error *err) {
+    if (fchmod(r->fd, (mode_t)mode) != 0 || fsync(r->fd) != 0) return cannot_write(r, err);
+    bru_status st = put_in_place(r, err);
+    return st ? st : sync_folder(r, err);
 }
 
 void replacement_close(replacement *r) {

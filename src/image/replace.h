@@ -17,6 +17,8 @@ BRU_MUST_CHECK bru_status replacement_open(replacement *r, const char *path, bru
 /* Puts the file on the disk and in its place, readable as `mode` says. The new name outlives a
  * power cut. Once. */
 BRU_MUST_CHECK bru_status replacement_finish(replacement *r, unsigned mode, bru_error *err);
+/* The same without waiting for the disk. */
+BRU_MUST_CHECK bru_status replacement_place(replacement *r, unsigned mode, bru_error *err);
 /* Removes what was not finished. A zeroed one but for `fd` -1 is allowed. */
 void replacement_close(replacement *r);
 

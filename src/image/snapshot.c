@@ -2,6 +2,7 @@
 
 #include "base/fault.h"
 
+#include <sodium.h>
 #include <string.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -22,10 +23,16 @@ static void header_sum(const snapshot_header *h, uint8_t out[8]) {
     memcpy(out, sum.digest, 8);
 }
 
-static void content_sum(const uint8_t *bytes, size_t len, uint8_t out[16]) {
+static size_t tag_size(const snapshot_header *h) {
+    return h->flags & SNAPSHOT_SIGNED ? SNAPSHOT_TAG : 0;
+}
+
+/* Of `len` bytes, at least header and signature. */
+static void content_sum(const uint8_t *bytes, size_t len, const snapshot_header *h,
+                        uint8_t out[16]) {
     XXH128_canonical_t sum;
-    XXH128_canonicalFromHash(
-        &sum, XXH3_128bits(bytes + sizeof(snapshot_header), len - sizeof(snapshot_header)));
+    size_t content = len - sizeof *h - tag_size(h);
+    XXH128_canonicalFromHash(&sum, XXH3_128bits(bytes + sizeof *h, content));
     memcpy(out, sum.digest, 16);
 }
 
@@ -36,9 +43,17 @@ static bool is_hex(const char *text, size_t len) {
     return true;
 }
 
+/* Whether flags and names agree: only what has a base can have its files. */
+static bool flags_fit(const snapshot_header *h) {
+    static const uint8_t none[SNAPSHOT_ID];
+    bool based = h->flags & SNAPSHOT_BASED, whole = memcmp(h->base, none, sizeof none) == 0;
+    if (h->flags & ~(uint32_t)SNAPSHOT_FLAGS || based == whole) return false;
+    return !(h->flags & SNAPSHOT_BASE_FILES) || (based && !(h->flags & SNAPSHOT_HAS_FILES));
+}
+
 /* Whether the sizes can be those of a snapshot, each for itself and all together. */
 static bool sizes_fit(const snapshot_header *h) {
-    uint64_t pages = h->memory / SNAPSHOT_PAGE, total = sizeof *h;
+    uint64_t pages = h->memory / SNAPSHOT_PAGE, total = sizeof *h + tag_size(h);
     uint64_t map = h->parts[SNAPSHOT_MAP].raw / sizeof(snapshot_page);
     const uint64_t most[SNAPSHOT_PARTS] = {
         [SNAPSHOT_STATE] = SNAPSHOT_STATE_MAX,
@@ -46,6 +61,7 @@ static bool sizes_fit(const snapshot_header *h) {
         [SNAPSHOT_PAGES] = map * SNAPSHOT_PAGE,
         [SNAPSHOT_FILES] = h->flags & SNAPSHOT_HAS_FILES ? SNAPSHOT_FILES_MAX : 0,
     };
+    if (h->total < total) return false;
     if (h->memory == 0 || h->memory % 65536 != 0 || h->memory > 4ull << 30) return false;
     if (h->parts[SNAPSHOT_MAP].raw % sizeof(snapshot_page) != 0) return false;
     if (h->parts[SNAPSHOT_PAGES].raw % SNAPSHOT_PAGE != 0) return false;
@@ -72,10 +88,10 @@ bru_status snapshot_check(const uint8_t *bytes, size_t len, snapshot_header *h, 
     if (h->total != len)
         return error_set(err, BRU_EFORMAT, "the snapshot is damaged: it has %zu bytes, not %llu",
                          len, (unsigned long long)h->total);
-    if (h->flags & ~(uint32_t)SNAPSHOT_FLAGS || !is_hex(h->image_id, sizeof h->image_id) ||
+    if (!flags_fit(h) || !is_hex(h->image_id, sizeof h->image_id) ||
         !is_hex(h->wasm_sha256, sizeof h->wasm_sha256) || !sizes_fit(h))
         return damaged(err, "its header contradicts itself");
-    content_sum(bytes, len, sum);
+    content_sum(bytes, len, h, sum);
     if (memcmp(sum, h->content_sum, sizeof h->content_sum) != 0)
         return damaged(err, "its contents fail their checksum");
     return BRU_OK;
@@ -85,9 +101,52 @@ void snapshot_seal(uint8_t *bytes, size_t len) {
     snapshot_header h;
     memcpy(&h, bytes, sizeof h);
     h.total = len;
-    content_sum(bytes, len, h.content_sum);
+    if (len >= sizeof h + tag_size(&h)) content_sum(bytes, len, &h, h.content_sum);
     header_sum(&h, h.header_sum);
     memcpy(bytes, &h, sizeof h);
+}
+
+/* ---- Signing ---------------------------------------------------------------------------------
+ */
+
+bru_status snapshot_key_check(snapshot_key key, bru_error *err) {
+    if (!key.bytes && key.len == 0) return BRU_OK;
+    if (!key.bytes || key.len < SNAPSHOT_KEY_MIN)
+        return error_set(err, BRU_EINVAL, "a key of %zu bytes is too short: it needs at least %d",
+                         key.len, SNAPSHOT_KEY_MIN);
+    return sodium_init() < 0 ? error_set(err, BRU_ENOTSUP, "libsodium does not start") : BRU_OK;
+}
+
+/* Keys longer than BLAKE2b takes are hashed first. */
+static void sign(const uint8_t *bytes, size_t len, snapshot_key key, uint8_t tag[SNAPSHOT_TAG]) {
+    uint8_t hashed[crypto_generichash_KEYBYTES_MAX];
+    if (key.len > sizeof hashed) {
+        crypto_generichash(hashed, sizeof hashed, key.bytes, key.len, NULL, 0);
+        key = (snapshot_key){ hashed, sizeof hashed };
+    }
+    crypto_generichash(tag, SNAPSHOT_TAG, bytes, len, key.bytes, key.len);
+    sodium_memzero(hashed, sizeof hashed);
+}
+
+bru_status snapshot_authentic(const uint8_t *bytes, size_t len, snapshot_key key, bru_error *err) {
+    snapshot_header h;
+    uint8_t tag[SNAPSHOT_TAG];
+    if (len < sizeof h + SNAPSHOT_TAG || memcmp(bytes, SNAPSHOT_MAGIC, sizeof h.magic) != 0)
+        return BRU_OK; /* as snapshot_check() will say */
+    memcpy(&h, bytes, sizeof h);
+    if (h.version != SNAPSHOT_VERSION) return BRU_OK;
+    bool is_signed = h.flags & SNAPSHOT_SIGNED;
+    if (is_signed && !key.bytes)
+        return error_set(err, BRU_EPERM, "the snapshot is signed: give the key it was made with");
+    if (!is_signed && key.bytes)
+        return error_set(
+            err, BRU_EPERM,
+            "the snapshot is not signed, so nobody knows who made it; a key was given");
+    if (!key.bytes) return BRU_OK;
+    sign(bytes, len - SNAPSHOT_TAG, key, tag);
+    if (sodium_memcmp(tag, bytes + len - SNAPSHOT_TAG, SNAPSHOT_TAG) == 0) return BRU_OK;
+    return error_set(err, BRU_EPERM,
+                     "the snapshot was signed with another key, or changed since it was signed");
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -98,7 +157,9 @@ bru_status snapshot_begin(snapshot_writer *w, int level, bru_error *err) {
     buf_init(&w->out, SIZE_MAX / 2);
     w->chunk = mem_grow(NULL, CHUNK);
     w->zstd = fault_hit() ? NULL : ZSTD_createCCtx();
-    if (!w->zstd || !w->chunk) return error_set(err, BRU_ENOMEM, "no memory for a snapshot");
+    w->hash = fault_hit() ? NULL : XXH3_createState();
+    if (!w->zstd || !w->chunk || !w->hash || XXH3_128bits_reset((XXH3_state_t *)w->hash) != XXH_OK)
+        return error_set(err, BRU_ENOMEM, "no memory for a snapshot");
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, level);
     bru_status st = buf_append(&w->out, &w->header, sizeof w->header);
     return st ? error_set(err, st, "no memory for a snapshot") : BRU_OK;
@@ -137,16 +198,42 @@ bru_status snapshot_part_begin(snapshot_writer *w, enum snapshot_part part, uint
 bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len, bru_error *err) {
     if (len == 0) return BRU_OK;
     w->left -= len;
+    (void)XXH3_128bits_update((XXH3_state_t *)w->hash, bytes, len);
     return compress(w, bytes, len, w->left == 0, err);
 }
 
-void snapshot_finish(snapshot_writer *w) {
+/* Two of the same content and base are the same one. The parts' lengths go in, lest bytes of one
+ * pass for those of the next. */
+static void name(snapshot_writer *w) {
+    static const uint8_t none[SNAPSHOT_ID];
+    XXH128_canonical_t sum;
+    snapshot_header *h = &w->header;
+    if (memcmp(h->id, none, sizeof none) != 0) return;
+    for (int i = 0; i < SNAPSHOT_PARTS; i++)
+        (void)XXH3_128bits_update((XXH3_state_t *)w->hash, &h->parts[i].raw, 8);
+    (void)XXH3_128bits_update((XXH3_state_t *)w->hash, h->base, sizeof h->base);
+    XXH128_canonicalFromHash(&sum, XXH3_128bits_digest((XXH3_state_t *)w->hash));
+    memcpy(h->id, sum.digest, sizeof h->id);
+    h->id[0] |= 1; /* never that of none */
+}
+
+bru_status snapshot_finish(snapshot_writer *w, snapshot_key key, bru_error *err) {
+    uint8_t tag[SNAPSHOT_TAG] = { 0 };
+    if (key.bytes) w->header.flags |= SNAPSHOT_SIGNED;
+    bru_status st = key.bytes ? buf_append(&w->out, tag, sizeof tag) : BRU_OK;
+    if (st) return error_set(err, st, "no memory for a snapshot");
+    name(w);
     memcpy(w->out.data, &w->header, sizeof w->header);
     snapshot_seal(w->out.data, w->out.len);
+    if (!key.bytes) return BRU_OK;
+    size_t len = w->out.len - SNAPSHOT_TAG;
+    sign(w->out.data, len, key, w->out.data + len);
+    return BRU_OK;
 }
 
 void snapshot_writer_free(snapshot_writer *w) {
     ZSTD_freeCCtx(w->zstd);
+    XXH3_freeState(w->hash);
     mem_free(w->chunk);
     buf_free(&w->out);
 }

@@ -1,9 +1,13 @@
-/* The snapshot's form: a header, then four parts, each compressed for itself (zstd).
+/* The snapshot's form: a header, then four parts, each compressed for itself (zstd), then, if it is
+ * signed, a keyed BLAKE2b of all that.
  *
  *     state   what the session keeps besides memory: session/snapshot.c
  *     map     which pages of linear memory differ from the image, and where each one's bytes are
  *     pages   those bytes, each different page once
  *     files   the in-memory tree, as memtree_save() has it; may be missing
+ *
+ * A snapshot may hold only what changed since another one, its base: pages that differ from the
+ * base's, and no files if they are the base's. Such a one is joined to its base to become whole.
  *
  * All numbers are little-endian. The checksum finds damage, not malice: every number that is read
  * is checked against what it could do. */
@@ -14,7 +18,7 @@
 #include "base/door.h"
 
 #define SNAPSHOT_MAGIC   "BRUSNAP\x1a"
-#define SNAPSHOT_VERSION 1u
+#define SNAPSHOT_VERSION 2u
 #define SNAPSHOT_PAGE    4096u
 /* Ceilings of the parts, uncompressed. */
 #define SNAPSHOT_STATE_MAX (1u << 30)
@@ -22,22 +26,47 @@
 
 enum snapshot_part { SNAPSHOT_STATE, SNAPSHOT_MAP, SNAPSHOT_PAGES, SNAPSHOT_FILES, SNAPSHOT_PARTS };
 
-enum { SNAPSHOT_WAITING = 1u, SNAPSHOT_HAS_FILES = 2u, SNAPSHOT_FLAGS = 3u };
+enum {
+    SNAPSHOT_WAITING = 1u,
+    SNAPSHOT_HAS_FILES = 2u,
+    SNAPSHOT_SIGNED = 4u,
+    SNAPSHOT_BASED = 8u,       /* changes since its base */
+    SNAPSHOT_BASE_FILES = 16u, /* whose files it has */
+    SNAPSHOT_FLAGS = 31u
+};
+
+enum { SNAPSHOT_ID = 16, SNAPSHOT_TAG = 32 };
 
 typedef struct snapshot_header {
     char magic[8];
     uint32_t version;
     uint32_t flags;
-    uint64_t total;                     /* bytes, this header included */
+    uint64_t total;                     /* bytes, header and signature included */
+    uint8_t id[SNAPSHOT_ID];            /* of what it holds, joined or not */
+    uint8_t base[SNAPSHOT_ID];          /* the base's; zeros if it is whole */
     uint64_t wall;                      /* when it was taken, ns since 1970 */
     uint64_t memory;                    /* bytes of linear memory */
     char image_id[32], wasm_sha256[64]; /* hex digits */
     struct {
         uint64_t stored, raw; /* bytes, compressed and not */
     } parts[SNAPSHOT_PARTS];  /* one behind the other */
-    uint8_t content_sum[16];  /* XXH3-128 of everything behind the header */
+    uint8_t content_sum[16];  /* XXH3-128 of everything behind the header, but the signature */
     uint8_t header_sum[8];    /* XXH3-64 of the header up to here */
 } snapshot_header;
+
+/* Of any length that was checked by snapshot_key_check(); without bytes: none. */
+typedef struct snapshot_key {
+    const void *bytes;
+    size_t len;
+} snapshot_key;
+
+enum { SNAPSHOT_KEY_MIN = 16 };
+BRU_MUST_CHECK bru_status snapshot_key_check(snapshot_key key, bru_error *err);
+
+/* Before anything else is read: whether the bytes were signed with this key, or not at all if there
+ * is none. Bytes that are no snapshot may pass. BRU_EPERM. */
+BRU_MUST_CHECK bru_status snapshot_authentic(const uint8_t *bytes, size_t len, snapshot_key key,
+                                             bru_error *err);
 
 /* Checks header and sums of `len` bytes. BRU_EFORMAT. */
 BRU_MUST_CHECK bru_status snapshot_check(const uint8_t *bytes, size_t len, snapshot_header *out,
@@ -54,6 +83,7 @@ typedef struct snapshot_writer {
     enum snapshot_part part;
     uint64_t left; /* bytes that the part still needs */
     void *zstd;
+    void *hash; /* of the parts */
     uint8_t *chunk;
 } snapshot_writer;
 
@@ -64,8 +94,8 @@ BRU_MUST_CHECK bru_status snapshot_part_begin(snapshot_writer *w, enum snapshot_
                                               uint64_t raw, bru_error *err);
 BRU_MUST_CHECK bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len,
                                        bru_error *err);
-/* Seals; `w->out` then holds all of it. */
-void snapshot_finish(snapshot_writer *w);
+/* Names it if it has no id yet, seals and, with a key, signs; `w->out` then holds all of it. */
+BRU_MUST_CHECK bru_status snapshot_finish(snapshot_writer *w, snapshot_key key, bru_error *err);
 void snapshot_writer_free(snapshot_writer *w); /* `out` too, unless it was taken (zeroed) */
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -98,17 +128,29 @@ typedef struct snapshot_page {
 } snapshot_page;
 #define SNAPSHOT_DELTA (1u << 31)
 #define SNAPSHOT_ZERO  UINT32_MAX
+/* Or, in a snapshot with a base, with what the base has stored for this page. */
+#define SNAPSHOT_OVER (1u << 30)
 
 /* Checks that pages ascend within `memory` bytes, and that stored ones first appear in order, all
- * `stored` of them. BRU_EFORMAT. */
+ * `stored` of them; `based`: it has a base. BRU_EFORMAT. */
 BRU_MUST_CHECK bru_status snapshot_map_check(const snapshot_page *map, size_t count,
-                                             uint64_t stored, uint64_t memory, bru_error *err);
+                                             uint64_t stored, uint64_t memory, bool based,
+                                             bru_error *err);
+
+/* The pages of a snapshot, out of its bytes. */
+typedef struct snapshot_content {
+    const snapshot_page *map; /* checked */
+    size_t count;
+    uint8_t *pages; /* the stored ones; owned, mem_free */
+} snapshot_content;
 
 /* The map in the making. */
 typedef struct snapshot_pages {
     gmem memory;
     const uint8_t *image; /* what it started from, page by page */
     uint64_t image_size;
+    const snapshot_content *base; /* NULL: none */
+    size_t passed;                /* pages of the base's map that were seen to */
     snapshot_page *map;
     size_t count, cap;
     uint32_t *first;  /* for each stored page the place in the map that it first came for */
@@ -120,7 +162,9 @@ typedef struct snapshot_pages {
     bool full; /* no memory */
 } snapshot_pages;
 
-void snapshot_pages_init(snapshot_pages *p, gmem memory, const uint8_t *image, uint64_t image_size);
+/* `base` is whole, and fits the image. */
+void snapshot_pages_init(snapshot_pages *p, gmem memory, const uint8_t *image, uint64_t image_size,
+                         const snapshot_content *base);
 /* Adds the pages of a range that differs from the image: a slot_visit. False: no memory. */
 bool snapshot_pages_add(void *pages, uint64_t at, uint64_t len);
 /* Writes the parts MAP and PAGES. */
@@ -135,10 +179,17 @@ BRU_MUST_CHECK bru_status snapshot_pages_get(const uint8_t *bytes, const snapsho
                                              const snapshot_page *map, size_t count, gmem memory,
                                              const uint8_t *image, bru_error *err);
 
+/* Writes the parts MAP and PAGES of a base with what changed since, up to `memory` bytes.
+ * BRU_EFORMAT: they do not belong together. */
+BRU_MUST_CHECK bru_status snapshot_pages_join(const snapshot_content *base,
+                                              const snapshot_content *changes, uint64_t memory,
+                                              snapshot_writer *w, bru_error *err);
+
 /* ---- Files --------------------------------------------------------------------------------- */
 
+/* Not `synced`: whole or not at all for other processes, but a power cut may undo it. */
 BRU_MUST_CHECK bru_status snapshot_file_write(const char *path, const void *bytes, size_t len,
-                                              bru_error *err);
+                                              bool synced, bru_error *err);
 BRU_MUST_CHECK bru_status snapshot_file_read(const char *path, uint8_t **out, size_t *len,
                                              bru_error *err);
 

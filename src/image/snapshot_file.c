@@ -20,11 +20,13 @@ static bru_status write_all(int fd, const char *path, const uint8_t *bytes, size
     return BRU_OK;
 }
 
-bru_status snapshot_file_write(const char *path, const void *bytes, size_t len, bru_error *err) {
+bru_status snapshot_file_write(const char *path, const void *bytes, size_t len, bool synced,
+                               bru_error *err) {
     replacement file;
     bru_status st = replacement_open(&file, path, err);
     if (!st) st = write_all(file.fd, path, bytes, len, err);
-    if (!st) st = replacement_finish(&file, 0600, err);
+    if (!st)
+        st = synced ? replacement_finish(&file, 0600, err) : replacement_place(&file, 0600, err);
     replacement_close(&file);
     return st;
 }

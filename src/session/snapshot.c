@@ -1,143 +1,7 @@
 /* Sessions put to sleep, woken, and doubled. */
 #include "session/snapshot.h"
 
-#include "image/snapshot.h"
-#include "session/calls_save.h"
-#include "session/state.h"
-
 #include <string.h>
-
-struct bru_snapshot {
-    uint8_t *bytes;
-    size_t len;
-    snapshot_header header;
-    char image_id[33], wasm_sha256[65];
-    uint8_t *state;
-    state_view view; /* of state */
-    snapshot_page *map;
-    size_t map_count;
-    bru_snapshot_call *calls; /* their names are owned */
-};
-
-/* ---- Opening -----------------------------------------------------------------------------------
- */
-
-void bru_snapshot_free(bru_snapshot *snapshot) {
-    if (!snapshot) return;
-    for (uint32_t i = 0; snapshot->calls && i < snapshot->view.head.call_count; i++)
-        mem_free((void *)snapshot->calls[i].name);
-    mem_free(snapshot->calls);
-    mem_free(snapshot->map);
-    mem_free(snapshot->state);
-    mem_free(snapshot->bytes);
-    mem_free(snapshot);
-}
-
-static bru_status list_calls(bru_snapshot *snapshot, bru_error *err) {
-    const uint8_t *at = snapshot->view.calls;
-    uint32_t count = snapshot->view.head.call_count;
-    snapshot->calls = mem_zero(count + 1, sizeof *snapshot->calls);
-    bool whole = snapshot->calls != NULL;
-    for (uint32_t i = 0; whole && i < count; i++) {
-        saved_call c;
-        at = calls_saved_next(at, &c);
-        char *name = mem_copy(c.name, c.name_len);
-        snapshot->calls[i] = (bru_snapshot_call){ c.id, name, c.payload, c.len };
-        whole = name != NULL;
-    }
-    return whole ? BRU_OK : error_set(err, BRU_ENOMEM, "no memory for a snapshot");
-}
-
-static bru_status read_map(bru_snapshot *snapshot, bru_error *err) {
-    const snapshot_header *h = &snapshot->header;
-    uint8_t *map = NULL;
-    bru_status st = snapshot_unpack(snapshot->bytes, h, SNAPSHOT_MAP, &map, err);
-    snapshot->map = (snapshot_page *)(void *)map;
-    snapshot->map_count = (size_t)(h->parts[SNAPSHOT_MAP].raw / sizeof *snapshot->map);
-    if (st) return st;
-    return snapshot_map_check(snapshot->map, snapshot->map_count,
-                              h->parts[SNAPSHOT_PAGES].raw / SNAPSHOT_PAGE, h->memory, err);
-}
-
-/* Takes over `bytes`, whatever comes of it. */
-static bru_status open_owned(uint8_t *bytes, size_t len, bru_snapshot **out, bru_error *err) {
-    *out = NULL;
-    bru_snapshot *snapshot = mem_zero(1, sizeof *snapshot);
-    if (!snapshot) {
-        mem_free(bytes);
-        return error_set(err, BRU_ENOMEM, "no memory for a snapshot");
-    }
-    snapshot->bytes = bytes;
-    snapshot->len = len;
-    snapshot_header *h = &snapshot->header;
-    bru_status st = snapshot_check(bytes, len, h, err);
-    if (!st) st = snapshot_unpack(bytes, h, SNAPSHOT_STATE, &snapshot->state, err);
-    if (!st)
-        st = state_parse(snapshot->state, (size_t)h->parts[SNAPSHOT_STATE].raw, &snapshot->view,
-                         err);
-    if (!st && snapshot->view.head.waiting != (h->flags & SNAPSHOT_WAITING))
-        st = error_set(err, BRU_EFORMAT, "the snapshot is damaged: it waits and does not");
-    if (!st) st = list_calls(snapshot, err);
-    if (!st) st = read_map(snapshot, err);
-    memcpy(snapshot->image_id, h->image_id, sizeof h->image_id);
-    memcpy(snapshot->wasm_sha256, h->wasm_sha256, sizeof h->wasm_sha256);
-    if (st)
-        bru_snapshot_free(snapshot);
-    else
-        *out = snapshot;
-    return st;
-}
-
-bru_status bru_snapshot_open(const void *bytes, size_t len, bru_snapshot **out, bru_error *err) {
-    *out = NULL;
-    uint8_t *copy = len ? mem_copy(bytes, len) : mem_zero(1, 1);
-    if (!copy) return error_set(err, BRU_ENOMEM, "no memory for a snapshot of %zu bytes", len);
-    return open_owned(copy, len, out, err);
-}
-
-bru_status bru_snapshot_load(const char *path, bru_snapshot **out, bru_error *err) {
-    uint8_t *bytes;
-    size_t len = 0;
-    *out = NULL;
-    bru_status st = snapshot_file_read(path, &bytes, &len, err);
-    return st ? st : open_owned(bytes, len, out, err);
-}
-
-bru_status bru_snapshot_save(const bru_snapshot *snapshot, const char *path, bru_error *err) {
-    return snapshot_file_write(path, snapshot->bytes, snapshot->len, err);
-}
-
-const void *bru_snapshot_bytes(const bru_snapshot *snapshot, size_t *len) {
-    if (len) *len = snapshot->len;
-    return snapshot->bytes;
-}
-
-void bru_snapshot_get_info(const bru_snapshot *snapshot, bru_snapshot_info *out) {
-    const snapshot_header *h = &snapshot->header;
-    const state_head *state = &snapshot->view.head;
-    *out = (bru_snapshot_info){
-        .image_id = snapshot->image_id,
-        .wasm_sha256 = snapshot->wasm_sha256,
-        .wall_ns = h->wall,
-        .memory_bytes = h->memory,
-        .changed_bytes = (uint64_t)snapshot->map_count * SNAPSHOT_PAGE,
-        .stored_bytes = h->parts[SNAPSHOT_PAGES].raw,
-        .file_bytes = h->parts[SNAPSHOT_FILES].raw,
-        .left_ns = state->waiting ? state->left : 0,
-        .waiting = (int)state->waiting,
-        .call_count = state->call_count,
-        .descriptors = wasi_fds_count(snapshot->view.fds, (size_t)state->fds_len),
-        .format = h->version,
-    };
-}
-
-bru_status bru_snapshot_get_call(const bru_snapshot *snapshot, size_t index, bru_snapshot_call *out,
-                                 bru_error *err) {
-    if (index >= snapshot->view.head.call_count)
-        return error_set(err, BRU_ENOENT, "the snapshot has no call number %zu", index);
-    *out = snapshot->calls[index];
-    return BRU_OK;
-}
 
 /* ---- Taking one
  * ---------------------------------------------------------------------------------- */
@@ -157,55 +21,47 @@ static bru_status put_state(bru_session *s, snapshot_writer *w, bru_error *err) 
     return st;
 }
 
-static bru_status put_memory(bru_session *s, snapshot_writer *w, bru_error *err) {
+static bru_status put_memory(bru_session *s, snapshot_writer *w, const bru_snapshot *base,
+                             bru_error *err) {
     const mem_image *im = s->image->memory;
+    snapshot_content content = { 0 };
     snapshot_pages pages;
-    snapshot_pages_init(&pages, instance_memory(s->guest), mem_image_bytes(im), mem_image_size(im));
-    bru_status st = instance_written(s->guest, snapshot_pages_add, &pages, err);
+    bru_status st = base ? snapshot_content_read(base, &content, err) : BRU_OK;
+    snapshot_pages_init(&pages, instance_memory(s->guest), mem_image_bytes(im), mem_image_size(im),
+                        base ? &content : NULL);
+    if (!st) st = instance_written(s->guest, snapshot_pages_add, &pages, err);
     if (!st) st = snapshot_pages_put(&pages, w, err);
     snapshot_pages_free(&pages);
+    mem_free(content.pages);
     return st;
 }
 
-static bru_status put_files(bru_session *s, snapshot_writer *w, bru_error *err) {
+/* Whether `base`, if there is one, has just these files. */
+static bru_status same_files(const bru_snapshot *base, const buf *files, bool *same,
+                             bru_error *err) {
+    const snapshot_header *h = base ? &base->header : NULL;
+    uint8_t *old = NULL;
+    *same = false;
+    if (!h || !(h->flags & SNAPSHOT_HAS_FILES) || h->parts[SNAPSHOT_FILES].raw != files->len)
+        return BRU_OK;
+    bru_status st = snapshot_unpack(base->bytes, h, SNAPSHOT_FILES, &old, err);
+    *same = !st && memcmp(old, files->data, files->len) == 0;
+    mem_free(old);
+    return st;
+}
+
+static bru_status put_files(bru_session *s, snapshot_writer *w, const bru_snapshot *base,
+                            bru_error *err) {
     buf files;
+    bool same = false;
     buf_init(&files, SNAPSHOT_FILES_MAX);
     bru_status st = memtree_save(s->tree, &files, err);
-    if (!st) st = put_buffer(w, SNAPSHOT_FILES, &files, err);
+    if (!st) st = same_files(base, &files, &same, err);
+    w->header.flags |= same ? SNAPSHOT_BASE_FILES : SNAPSHOT_HAS_FILES;
+    if (!st && !same) st = put_buffer(w, SNAPSHOT_FILES, &files, err);
     buf_free(&files);
     return st;
 }
-
-bru_status session_snapshot(bru_session *s, const bru_snapshot_options *o, bru_snapshot **out,
-                            bru_error *err) {
-    snapshot_writer w;
-    bool files = !(o->flags & BRU_SNAPSHOT_NO_FILES);
-    *out = NULL;
-    bru_status st = state_ready(s, err);
-    if (st) return st;
-    st = snapshot_begin(&w, o->level ? o->level : 1, err);
-    snapshot_header *h = &w.header;
-    h->flags = (files ? SNAPSHOT_HAS_FILES : 0u) | (s->phase == PHASE_REST ? SNAPSHOT_WAITING : 0u);
-    h->wall = session_wall(s);
-    h->memory = instance_memory(s->guest).size;
-    memcpy(h->image_id, s->image->info.id, sizeof h->image_id);
-    memcpy(h->wasm_sha256, s->image->info.wasm_sha256, sizeof h->wasm_sha256);
-    if (!st) st = put_state(s, &w, err);
-    if (!st) st = put_memory(s, &w, err);
-    if (!st && files) st = put_files(s, &w, err);
-    if (!st) {
-        snapshot_finish(&w);
-        uint8_t *bytes = w.out.data;
-        size_t len = w.out.len;
-        w.out = (buf){ 0 };
-        st = open_owned(bytes, len, out, err);
-    }
-    snapshot_writer_free(&w);
-    return st;
-}
-
-/* ---- Putting one back
- * ---------------------------------------------------------------------------- */
 
 static bru_status check_match(const bru_session *s, const bru_snapshot *snapshot, bru_error *err) {
     const bru_image_info *image = &s->image->info;
@@ -221,6 +77,49 @@ static bru_status check_match(const bru_session *s, const bru_snapshot *snapshot
             snapshot->image_id, image->id);
     return BRU_OK;
 }
+
+/* Whether a snapshot may be the base of one of this session: pages are read where it says. */
+static bru_status check_base(const bru_session *s, const bru_snapshot *base, bru_error *err) {
+    if (!base) return BRU_OK;
+    uint64_t image = mem_image_size(s->image->memory);
+    bru_status st = check_match(s, base, err);
+    if (!st && base->header.flags & SNAPSHOT_BASED)
+        st = error_set(err, BRU_ESTATE,
+                       "the base holds only changes: join it to its own base first");
+    if (!st && !snapshot_map_fits(base->map, base->map_count, image))
+        st = error_set(err, BRU_EFORMAT, "the base is damaged: it does not fit its image");
+    return st;
+}
+
+bru_status session_snapshot(bru_session *s, const bru_snapshot_options *o, bru_snapshot **out,
+                            bru_error *err) {
+    snapshot_writer w;
+    bool files = !(o->flags & BRU_SNAPSHOT_NO_FILES);
+    *out = NULL;
+    bru_status st = state_ready(s, err);
+    if (!st) st = check_base(s, o->base, err);
+    if (st) return st;
+    st = snapshot_begin(&w, o->level ? o->level : 1, err);
+    snapshot_header *h = &w.header;
+    h->flags = s->phase == PHASE_REST ? SNAPSHOT_WAITING : 0u;
+    if (o->base) {
+        h->flags |= SNAPSHOT_BASED;
+        memcpy(h->base, o->base->header.id, sizeof h->base);
+    }
+    h->wall = session_wall(s);
+    h->memory = instance_memory(s->guest).size;
+    memcpy(h->image_id, s->image->info.id, sizeof h->image_id);
+    memcpy(h->wasm_sha256, s->image->info.wasm_sha256, sizeof h->wasm_sha256);
+    if (!st) st = put_state(s, &w, err);
+    if (!st) st = put_memory(s, &w, o->base, err);
+    if (!st && files) st = put_files(s, &w, o->base, err);
+    if (!st) st = snapshot_from_writer(&w, o, out, err);
+    snapshot_writer_free(&w);
+    return st;
+}
+
+/* ---- Putting one back
+ * ---------------------------------------------------------------------------- */
 
 /* All that can be known before the session is touched. */
 static bru_status check_room(const bru_session *s, const bru_snapshot *snapshot, bru_error *err) {
@@ -278,6 +177,11 @@ bru_status bru_session_restore(bru_session *s, const bru_snapshot *snapshot, bru
     uint8_t *files = NULL;
     if (instance_state_of(s->guest) == INSTANCE_RUNNING)
         return error_set(err, BRU_EBUSY, "the session is inside another call");
+    if (h->flags & SNAPSHOT_BASED)
+        return error_set(err, BRU_ESTATE,
+                         "the snapshot holds only what changed since %.12s...: join it to that one "
+                         "first",
+                         snapshot->base_id);
     bru_status st = check_match(s, snapshot, err);
     if (!st) st = check_room(s, snapshot, err);
     if (!st && h->flags & SNAPSHOT_HAS_FILES)

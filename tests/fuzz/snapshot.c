@@ -50,17 +50,42 @@ static void put_back_pages(const snapshot_writer *w, const snapshot_page *map, s
     memset(memory, 0, MEMORY);
     memcpy(memory, image, IMAGE);
     uint64_t stored = w->header.parts[SNAPSHOT_PAGES].raw / SNAPSHOT_PAGE;
-    if (snapshot_map_check(map, count, stored, MEMORY, NULL)) return;
+    if (snapshot_map_check(map, count, stored, MEMORY, false, NULL)) return;
     if (!snapshot_map_fits(map, count, IMAGE)) return;
     gmem to = { memory, MEMORY };
     MUST(!snapshot_pages_get(w->out.data, &w->header, map, count, to, image, NULL));
     /* What was put back is told alike. */
     snapshot_pages again;
-    snapshot_pages_init(&again, to, image, IMAGE);
+    snapshot_pages_init(&again, to, image, IMAGE, NULL);
     for (size_t i = 0; i < count; i++)
         MUST(snapshot_pages_add(&again, (uint64_t)map[i].page * SNAPSHOT_PAGE, SNAPSHOT_PAGE));
     MUST(again.count == count && again.stored <= count);
     snapshot_pages_free(&again);
+}
+
+/* The pages as changes since a base: what comes out must be a sound map again. */
+static void join_pages(const snapshot_page *map, size_t count, uint8_t *pages, uint64_t stored) {
+    static uint8_t base_pages[2 * SNAPSHOT_PAGE];
+    static const snapshot_page base_map[] = {
+        { 1, 0 }, { 2, 1 | SNAPSHOT_DELTA }, { 3, SNAPSHOT_ZERO }, { 50, 0 }
+    };
+    const snapshot_content base = { base_map, sizeof base_map / sizeof *base_map, base_pages };
+    const snapshot_content changes = { map, count, pages };
+    snapshot_writer w;
+    uint8_t *joined = NULL;
+    memset(base_pages, 'b', sizeof base_pages);
+    if (snapshot_map_check(map, count, stored, MEMORY, true, NULL)) return;
+    MUST(!snapshot_begin(&w, 1, NULL));
+    put(&w, SNAPSHOT_STATE, "", 0);
+    if (!snapshot_pages_join(&base, &changes, MEMORY, &w, NULL)) {
+        MUST(!snapshot_unpack(w.out.data, &w.header, SNAPSHOT_MAP, &joined, NULL));
+        MUST(!snapshot_map_check((const snapshot_page *)(const void *)joined,
+                                 w.header.parts[SNAPSHOT_MAP].raw / sizeof *map,
+                                 w.header.parts[SNAPSHOT_PAGES].raw / SNAPSHOT_PAGE, MEMORY, false,
+                                 NULL));
+    }
+    mem_free(joined);
+    snapshot_writer_free(&w);
 }
 
 /* ---- The rest ---- */
@@ -118,12 +143,13 @@ static void from_parts(const uint8_t *data, size_t size) {
     put(&w, SNAPSHOT_MAP, map, count * sizeof *map);
     put(&w, SNAPSHOT_PAGES, pages, stored * SNAPSHOT_PAGE);
     put(&w, SNAPSHOT_FILES, in.p, in.left);
-    snapshot_finish(&w);
+    MUST(!snapshot_finish(&w, (snapshot_key){ 0 }, NULL));
     bru_snapshot *snapshot = NULL;
     bru_status st = bru_snapshot_open(w.out.data, w.out.len, &snapshot, NULL);
     MUST(st == BRU_OK || st == BRU_EFORMAT);
     bru_snapshot_free(snapshot);
     put_back_pages(&w, map, count);
+    join_pages(map, count, pages, stored);
     put_back_state(state, state_len, in.p, in.left);
     snapshot_writer_free(&w);
     free(pages);

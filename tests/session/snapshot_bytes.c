@@ -167,8 +167,11 @@ static const struct {
     size_t at, size;
     uint64_t value;
 } headers[] = {
-    { offsetof(snapshot_header, version), 4, 2 },
-    { offsetof(snapshot_header, flags), 4, 8 },
+    { offsetof(snapshot_header, version), 4, 3 },
+    { offsetof(snapshot_header, flags), 4, 64 },
+    { offsetof(snapshot_header, flags), 4, SNAPSHOT_HAS_FILES | SNAPSHOT_BASED },
+    { offsetof(snapshot_header, flags), 4, SNAPSHOT_BASE_FILES },
+    { offsetof(snapshot_header, base), 1, 1 },
     { offsetof(snapshot_header, flags), 4, SNAPSHOT_HAS_FILES | SNAPSHOT_WAITING },
     { offsetof(snapshot_header, flags), 4, 0 }, /* files that it does not have */
     { offsetof(snapshot_header, memory), 8, 0 },
@@ -238,7 +241,7 @@ static bru_status parts_open(const parts *p, bru_snapshot **out, bru_error *err)
     }
     memcpy(h.parts, w.header.parts, sizeof h.parts);
     w.header = h;
-    snapshot_finish(&w);
+    if (!st) st = snapshot_finish(&w, (snapshot_key){ 0 }, NULL);
     if (!st) st = bru_snapshot_open(w.out.data, w.out.len, out, err);
     snapshot_writer_free(&w);
     return st;
