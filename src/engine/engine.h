@@ -139,8 +139,9 @@ typedef enum instance_state {
 
 instance_state instance_state_of(const instance *i);
 
-/* Its linear memory now. Good until the guest runs again or the instance is reset. */
-gmem instance_memory(const instance *i);
+/* Its linear memory now, to read or write. Good until the guest runs again or the instance is
+ * reset. */
+gmem instance_memory(instance *i);
 
 /* The linear memory that it started from, borrowed; NULL if it started from the wasm file. */
 mem_image *instance_image(const instance *i);

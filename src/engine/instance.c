@@ -8,6 +8,7 @@
 
 /* Grows to `bytes`, which the caller has checked against the limit. */
 bru_status instance_resize(instance *i, uint64_t bytes, bru_error *err) {
+    i->fresh = false;
     bru_status st = slot_grow(i->slot, bytes, err);
     if (st) return st;
     i->memory_size = bytes;
@@ -73,6 +74,7 @@ static bool not_at_rest(const instance *i, bru_error *err, bru_status *st) {
 bru_status instance_globals_set(instance *i, const void *globals, size_t len, bru_error *err) {
     bru_status st;
     if (not_at_rest(i, err, &st)) return st;
+    i->fresh = false;
     return globals_read(i->d, globals, len, i->at.instance, err);
 }
 
@@ -107,6 +109,7 @@ static bru_status begin(instance *i, bru_error *err) {
     i->grow_refused = false;
     attach(i);
     atomic_store(&i->state, INSTANCE_REST);
+    i->fresh = true;
     return i->im ? BRU_OK : instantiate(i, err);
 }
 
@@ -173,6 +176,7 @@ static bru_status reset(instance *i, size_t keep, bru_error *err) {
     if (instance_state_of(i) == INSTANCE_RUNNING)
         return error_set(err, BRU_EBUSY, "the instance is running");
     atomic_store(&i->state, INSTANCE_DEAD);
+    i->fresh = false;
     if (!stop_unguard(i))
         return error_set(err, BRU_ELIMIT, "the instance's memory cannot be opened again");
     fiber_forget(&i->fiber);
@@ -208,8 +212,14 @@ static bool pool_has_room(instance_pool *pool) {
     return false;
 }
 
+/* A session that did not run, or was reset behind its last run, has left nothing to clean. */
+static bool make_fresh(instance *i) {
+    if (i->fresh && slot_kept(i->slot) <= POOL_PAGES) return true;
+    return reset(i, POOL_PAGES, NULL) == BRU_OK;
+}
+
 void instance_give(instance_pool *pool, instance *i) {
-    bool fresh = i && pool_has_room(pool) && reset(i, POOL_PAGES, NULL) == BRU_OK;
+    bool fresh = i && pool_has_room(pool) && make_fresh(i);
     if (fresh) {
         memset(i->ctx, 0, sizeof i->ctx);
         engine_interrupt_clear(i);
@@ -234,7 +244,8 @@ instance_state instance_state_of(const instance *i) {
     return state;
 }
 
-gmem instance_memory(const instance *i) {
+gmem instance_memory(instance *i) {
+    i->fresh = false; /* who asks for it may write */
     return (gmem){ i->at.memory, i->run.guarded ? 0 : i->memory_size };
 }
 

@@ -82,6 +82,7 @@ struct instance {
     volatile uint64_t memory_size;
     uint64_t limit, peak;
     bool grow_refused;
+    bool fresh; /* nothing can have written to it since it was made or reset */
     void *ctx[LINK_TABLES];
 
     atomic_int state;   /* instance_state */

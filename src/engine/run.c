@@ -211,6 +211,7 @@ static bru_status run_from(instance *i, instance_state from, const guest_export 
         return error_set(err, now == INSTANCE_RUNNING ? BRU_EBUSY : BRU_ESTATE,
                          "the instance is %s", names[now]);
     }
+    i->fresh = false;
     i->export = export;
     i->args = args;
     bru_status st = run_claimed(i, limits, report, err);

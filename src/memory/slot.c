@@ -266,6 +266,10 @@ static void select_pages(slot *s, size_t most) {
     for (unsigned i = 0; i < c.count; i++) kept_add(s, c.pages[i]);
 }
 
+size_t slot_kept(const slot *s) {
+    return s->kept_count;
+}
+
 /* Contents first: forbidding alone would keep the pages. */
 static bru_status drop_grown(slot *s, bru_error *err) {
     uint64_t from = image_size(s);

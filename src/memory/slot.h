@@ -99,6 +99,9 @@ BRU_MUST_CHECK bru_status slot_grow(slot *s, uint64_t bytes, bru_error *err);
 #define SLOT_KEEP_MAX 512u
 BRU_MUST_CHECK bru_status slot_reset(slot *s, size_t keep, bru_error *err);
 
+/* How many pages the last reset kept. */
+size_t slot_kept(const slot *s);
+
 /* Told of `len` bytes of linear memory from offset `at` on, both multiples of the machine's page
  * size, ascending; answering false ends the walk. */
 typedef bool (*slot_visit)(void *ctx, uint64_t at, uint64_t len);

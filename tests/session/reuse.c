@@ -69,10 +69,20 @@ static const instance *live(const char *tenant, const char *secret) {
     return i;
 }
 
+/* So many small runs that the pages of the instance that is kept are tracked, where they can be. */
+static void run_often(void) {
+    for (int i = 0; i < 40; i++) {
+        bru_session *s = session_with(NULL);
+        bru_result_free(run(s, "1"));
+        bru_session_free(s);
+    }
+}
+
 TEST(nothing_of_a_closed_session_is_in_the_memory_of_the_next) {
     EACH(tenant, tenants) {
         char secret[SECRET + 1];
         make_secret(secret);
+        run_often();
         const instance *i = live(*tenant, secret);
         bru_session *s = session_with(NULL);
         CHECK(s->guest == i);
@@ -85,6 +95,41 @@ TEST(nothing_of_a_closed_session_is_in_the_memory_of_the_next) {
                   "      os.environ.get('V'), os.environ.get('S'), os.listdir('/tmp'))",
                   "[] None None []\n");
         CHECK_EQ(found_in(s, secret), 0);
+        bru_session_free(s);
+    }
+}
+
+static void write_memory(bru_session *s) {
+    memcpy(instance_memory(s->guest).base + 5000, "of-the-last", 12);
+}
+
+static void grow_memory(bru_session *s) {
+    CHECK_EQ(instance_grow(s->guest, instance_usage_of(s->guest).memory + SLOT_PAGE, NULL), BRU_OK);
+}
+
+static void run_again(bru_session *s) {
+    bru_result_free(run(s, "s = 'of-the' + '-last'"));
+}
+
+static void only_reset(bru_session *s) {
+    run_again(s);
+    CHECK_EQ(bru_session_reset(s, BRU_RESET_FILES, NULL), BRU_OK);
+}
+
+TEST(an_instance_that_was_reset_is_cleaned_again_if_anything_happened_since) {
+    static void (*const happened[])(bru_session *) = { write_memory, grow_memory, run_again,
+                                                       only_reset };
+    EACH(happen, happened) {
+        bru_session *s = session_with(NULL);
+        instance *i = s->guest;
+        run_again(s);
+        CHECK_EQ(bru_session_reset(s, BRU_RESET_FILES, NULL), BRU_OK);
+        (*happen)(s);
+        bru_session_free(s);
+        s = session_with(NULL);
+        CHECK(s->guest == i);
+        CHECK_EQ(found_in(s, "of-the-last"), 0);
+        CHECK_EQ(instance_usage_of(i).memory, mem_image_size(instance_image(i)));
         bru_session_free(s);
     }
 }
