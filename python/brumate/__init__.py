@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from .factory import SandboxFactory
     from .files import FileInfo
     from .pool import Pool
+    from .snapshot import Checkpoint, PendingCall, Progress, Snapshot, SnapshotInfo, resume
     from .storage import VfsStorage
 
 __all__ = [
     "Artifact",
     "BrumateError",
     "CallbackRegistry",
+    "Checkpoint",
     "EryxError",
     "ExecuteResult",
     "ExecutionError",
@@ -46,19 +48,35 @@ __all__ = [
     "InitializationError",
     "NetConfig",
     "PackageError",
+    "PendingCall",
     "Pool",
+    "Progress",
     "ResourceLimitError",
     "ResourceLimits",
     "Sandbox",
     "SandboxFactory",
     "Session",
+    "Snapshot",
+    "SnapshotInfo",
     "TimeoutError",
     "VfsStorage",
     "__version__",
+    "resume",
 ]
 
 # Looked up when they are first used, to keep the import short.
-_LATER = {"FileInfo": "files", "Pool": "pool", "SandboxFactory": "factory", "VfsStorage": "storage"}
+_LATER = {
+    "Checkpoint": "snapshot",
+    "FileInfo": "files",
+    "PendingCall": "snapshot",
+    "Pool": "pool",
+    "Progress": "snapshot",
+    "SandboxFactory": "factory",
+    "Snapshot": "snapshot",
+    "SnapshotInfo": "snapshot",
+    "VfsStorage": "storage",
+    "resume": "snapshot",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,8 @@ from contextvars import copy_context
 from weakref import WeakKeyDictionary
 
 from ._native import Notifier
-from .drive import CALL, CALL_ASYNC, DONE, DROP, INPUT, LOST, WAIT, start_helper
+from .drive import CALL, CALL_ASYNC, DONE, DROP, HELD, INPUT, LOST, WAIT, start_helper
+from .errors import BrumateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native import ExecuteResult, Session
-    from .drive import Event, _Helper, _Job
+    from .drive import Event, Note, _Helper, _Job
 
-__all__ = ["drive_privately", "execute"]
+__all__ = ["drive_privately", "execute", "go_on", "take_away"]
 
 # How long the end of a run waits for functions that were cancelled, seconds.
 CANCEL_GRACE = 0.05
@@ -156,6 +157,7 @@ class _PrivateRun:
 
     async def run(self, event: Event) -> Event:
         core = self.core
+        note = self.job.note
         self.job.wake_loop = lambda: self.loop.call_soon_threadsafe(self._wake)
         try:
             while event[0] not in (DONE, LOST):
@@ -163,7 +165,11 @@ class _PrivateRun:
                     self.calls.start(event[1], event[2])
                 elif event[0] == DROP:
                     self.calls.drop(event[1])
+                if note is not None and event[0] in (HELD, DROP):
+                    note(event)
                 elif event[0] == WAIT:
+                    if note is not None and not self.calls.tasks and not self.answered:
+                        return event
                     await self._wait(event[1])
                 event = core.drive(self.ticket)
             return event
@@ -219,6 +225,7 @@ class _LoopRun:
         "core",
         "future",
         "loop",
+        "note",
         "notifier",
         "over",
         "released",
@@ -228,11 +235,14 @@ class _LoopRun:
         "working",
     )
 
-    def __init__(self, core: Session, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, core: Session, loop: asyncio.AbstractEventLoop, note: Note = None
+    ) -> None:
         self.core = core
         self.loop = loop
+        self.note = note
         self.notifier = _notifier_of(loop)
-        self.future: asyncio.Future[ExecuteResult] = loop.create_future()
+        self.future: asyncio.Future[ExecuteResult | None] = loop.create_future()
         self.context = copy_context()
         self.calls = _Calls(loop, self.context, core.call_timeout, self.answer)
         self.ticket = core.claim()
@@ -306,6 +316,8 @@ class _LoopRun:
             elif kind == DROP:
                 self.calls.drop(event[1])
                 self.forget(event[1])
+            if self.note is not None and kind in (HELD, DROP):
+                self.note(event)
         except BaseException as e:
             if kind != CALL_ASYNC or isinstance(e, (SystemExit, KeyboardInterrupt)):
                 self.fail(e)
@@ -320,6 +332,10 @@ class _LoopRun:
             self.help(event[2], (), {}, self.give)
         if self.answers:
             self.go()
+        elif self.note is not None and not (event[2] or self.calls.tasks or self.timers or self.asking):
+            self.over = True  # for now: what it waits for must come from outside
+            if not self.future.done():
+                self.future.set_result(None)
         else:
             at = self.loop.time() + 3600 if until == 2**64 - 1 else until / 1e9
             self.timer = self.loop.call_at(at, self.go)
@@ -413,6 +429,10 @@ class _LoopRun:
         """Leaves nothing behind."""
         self.over = True
         self.core.stop()  # if it is not over
+        self.leave()
+
+    def leave(self) -> None:
+        """Forgets what this loop has of it."""
         self.core.on_ready = self.core.waker = None
         if self.timer is not None:
             self.timer.cancel()
@@ -425,12 +445,46 @@ async def execute(core: Session, *args: Any) -> ExecuteResult:
     """Runs code (arguments as for `Session.execute` of the extension) without blocking the loop."""
     loop = asyncio.get_running_loop()
     core.start(*args)
-    run = _LoopRun(core, loop)
+    result = await _drive(_LoopRun(core, loop))
+    assert result is not None
+    return result
+
+
+async def go_on(core: Session, note: Note) -> ExecuteResult | None:
+    """Drives a stepwise run on. None: it waits for answers that must come from outside."""
+    loop = asyncio.get_running_loop()
+    core.begin_drive()
+    return await _drive(_LoopRun(core, loop, note))
+
+
+async def _drive(run: _LoopRun) -> ExecuteResult | None:
+    left = False
     try:
         run.go()
-        return await run.future
+        result = await run.future
+        left = result is None
+        return result
     except asyncio.CancelledError:
         await run.cancel()
         raise
     finally:
-        run.end()
+        if left:
+            run.leave()
+            run.core.end_drive()
+        else:
+            run.end()
+
+
+def take_away(core: Session) -> None:
+    """Ends the run that this thread's loop drives: whoever awaits it is told that it was suspended."""
+    run = getattr(core.on_ready, "__self__", None)
+    if run is None:
+        return
+    try:
+        here = asyncio.get_running_loop() is run.loop
+    except RuntimeError:
+        here = False
+    if not here:
+        raise BrumateError("another thread's event loop has the run: close the session there")
+    run.fail(BrumateError("the session was suspended and closed while this run waited"))
+    run.end()

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
     # kind, call or time, function or result, arguments, keywords
     Event = tuple[int, int, Any, Any, Any]
+    Note = Callable[[Event], object] | None
 
 __all__ = ["finish", "settle"]
 
 # Kinds of events, as the extension numbers them.
-DONE, CALL, CALL_ASYNC, DROP, WAIT, INPUT, GO, LOST = range(8)
+DONE, CALL, CALL_ASYNC, DROP, WAIT, INPUT, GO, LOST, HELD = range(9)
 
 HELPERS_MAX = 256
 
@@ -161,13 +162,14 @@ def _prepare() -> None:
 class _Job:
     """A run in the hands of a helper."""
 
-    __slots__ = ("context", "core", "done", "error", "finished", "result", "ticket", "wake_loop")
+    __slots__ = ("context", "core", "done", "error", "event", "finished", "note", "ticket", "wake_loop")
 
-    def __init__(self, core: Session, context: Context) -> None:
+    def __init__(self, core: Session, context: Context, note: Note = None) -> None:
         self.core = core
         self.context = context
         self.ticket = core.claim()
-        self.result: ExecuteResult | None = None
+        self.note = note
+        self.event: Event | None = None  # its last
         self.error: BaseException | None = None
         self.finished = False
         self.wake_loop: Callable[[], object] | None = None  # of the helper, while one runs there
@@ -203,12 +205,14 @@ class _Job:
 
     def drive(self, helper: _Helper) -> None:
         event = self.core.drive(self.ticket)
-        if event[0] not in (DONE, LOST):
+        while self.note is not None and event[0] in (HELD, DROP):
+            self.note(event)
+            event = self.core.drive(self.ticket)
+        if event[0] not in (DONE, LOST) and not (event[0] == WAIT and self.note is not None):
             from .asynchronous import drive_privately
 
             event = drive_privately(self, helper, event)
-        if event[0] == DONE:
-            self.result = event[2]
+        self.event = event
 
 
 def finish(core: Session) -> ExecuteResult:
@@ -217,29 +221,38 @@ def finish(core: Session) -> ExecuteResult:
 
     context = copy_context()
     while True:
-        job = _Job(core, context)
-        if not start_helper(job):
-            core.abandon(job.ticket)
-            raise RuntimeError(f"{HELPERS_MAX} host functions are stuck: no thread is left to call one")
-        core.waker = job.interrupted
-        try:
-            taken = _wait(core, job)
-        except BaseException:
-            while not core.abandon(job.ticket) and not job.finished:
-                job.done.acquire(timeout=0.01)
-            job.nudge()
-            raise
-        finally:
-            core.waker = None
-        if not taken:
-            if job.error is not None:
-                raise job.error
-            assert job.result is not None
-            return job.result
+        event = drive_on_helper(core, context)
+        if event is not None:
+            return event[2]  # type: ignore[no-any-return]
         result = core.resume(core.claim())
         if result is not None:
             return result
         context = context.copy()  # the other is in use by the function that is stuck
+
+
+def drive_on_helper(core: Session, context: Context, note: Note = None) -> Event | None:
+    """Drives the run on a helper thread, to its end; a stepwise one to where it waits, `note` being told of calls
+    that nobody here performs, or waits for any more. None: host code has had its time, and the run is ours again."""
+    job = _Job(core, context, note)
+    if not start_helper(job):
+        core.abandon(job.ticket)
+        raise RuntimeError(f"{HELPERS_MAX} host functions are stuck: no thread is left to call one")
+    core.waker = job.interrupted
+    try:
+        taken = _wait(core, job)
+    except BaseException:
+        while not core.abandon(job.ticket) and not job.finished:
+            job.done.acquire(timeout=0.01)
+        job.nudge()
+        raise
+    finally:
+        core.waker = None
+    if taken:
+        return None
+    if job.error is not None:
+        raise job.error
+    assert job.event is not None
+    return job.event
 
 
 def _wait(core: Session, job: _Job) -> bool:

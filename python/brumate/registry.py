@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
     Callbacks: TypeAlias = Union[
-        "CallbackRegistry", Iterable[Mapping[str, Any]], Mapping[str, Callable[..., Any]]
+        "CallbackRegistry", Iterable[Mapping[str, Any]], Mapping[str, Callable[..., Any] | None]
     ]
 
 __all__ = ["CallbackRegistry", "Function", "normalise"]
@@ -26,12 +26,12 @@ _RESERVED = frozenset({"brumate", "_callbacks", "_"})
 
 class Function:
     """A host function, checked: its name for the guest, and what ``_callbacks.list()`` tells of it.
-    ``schema`` is JSON text, or None."""
+    ``schema`` is JSON text, or None; ``fn`` None: it is only declared."""
 
     __slots__ = ("description", "fn", "name", "schema")
 
     def __init__(
-        self, name: str, fn: Callable[..., Any], description: str = "", schema: str | None = None
+        self, name: str, fn: Callable[..., Any] | None, description: str = "", schema: str | None = None
     ) -> None:
         self.name = name
         self.fn = fn
@@ -109,8 +109,8 @@ def _schema_text(name: str, schema: object) -> str | None:
     return _check_text(name, "schema", text)
 
 
-def _first_line(fn: Callable[..., Any]) -> str:
-    doc = getattr(fn, "__doc__", None)
+def _first_line(fn: Callable[..., Any] | None) -> str:
+    doc = None if fn is None else getattr(fn, "__doc__", None)
     # An object that can be called, as functools.partial, shows its class's text, that tells nothing.
     if not isinstance(doc, str) or doc is type(fn).__doc__:
         return ""
@@ -119,7 +119,7 @@ def _first_line(fn: Callable[..., Any]) -> str:
 
 def _function(name: object, fn: object, description: object, schema: object) -> Function:
     checked = _check_name(name)
-    if not callable(fn):
+    if fn is not None and not callable(fn):
         raise TypeError(f"callback {checked!r} must be a function, not {type(fn).__name__}")
     text = _check_text(checked, "description", "" if description is None else description)
     return Function(checked, fn, text or _first_line(fn), _schema_text(checked, schema))
@@ -200,12 +200,13 @@ class CallbackRegistry:
 
     def add(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., Any] | None,
         name: str | None = None,
         description: str = "",
         schema: Any = None,
     ) -> None:
-        """Adds `fn`.
+        """Adds `fn`. None, with a name: a function that is only declared; its calls stay pending, for
+        ``Session.reply()`` (see ``Session.start()``).
 
         name         how guest code calls it: an identifier, or several with dots between ("db.query"),
                      which makes an object of functions. Default: the function's own name
@@ -215,10 +216,10 @@ class CallbackRegistry:
         ValueError: the name is taken, reserved or no identifier; a text is too large.
         TypeError: `fn` cannot be called, or an argument has the wrong type.
         """
-        if not callable(fn):
+        if fn is not None and not callable(fn):
             raise TypeError(f"a callback must be a function, not {type(fn).__name__}")
         if name is None:
-            name = getattr(fn, "__name__", None)
+            name = None if fn is None else getattr(fn, "__name__", None)
             if name is None:
                 raise ValueError(f"{fn!r} has no name of its own; give one with name=")
         self._table.insert(_function(name, fn, description, schema))

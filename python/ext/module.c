@@ -54,8 +54,8 @@ static int one_interpreter(void) {
 }
 
 static int module_exec(PyObject *module) {
-    static int (*const parts[])(PyObject *) = { image_add,  build_add,   storage_add,
-                                                result_add, session_add, worker_add };
+    static int (*const parts[])(PyObject *) = { image_add,   build_add,  storage_add, result_add,
+                                                session_add, worker_add, snapshot_add };
     if (one_interpreter() < 0) return -1;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](module) < 0) return -1;

@@ -10,7 +10,7 @@
  *   signals.c   Ctrl-C while the guest has the main thread
  *   worker.c    threads that run guests for an event loop
  *   files.c     files of a session or storage
- *   snapshot.c  a session's state as bytes
+ *   snapshot.c  Snapshot: a session's state as bytes; twins
  *   build.c     images made of others
  *
  * One interpreter. Whatever is not marked as atomic is touched under the GIL only; the library is
@@ -34,6 +34,7 @@ int storage_add(PyObject *module);
 int result_add(PyObject *module);
 int session_add(PyObject *module);
 int worker_add(PyObject *module);
+int snapshot_add(PyObject *module);
 
 /* Makes the type that `spec` describes, adds it to the module under its own name and keeps it in
  * `*out` (a reference of its own). */
@@ -86,7 +87,8 @@ typedef struct run_stream {
     unsigned split_len;
 } run_stream;
 
-/* A call that was handed to an event loop, and when, CLOCK_MONOTONIC ns. */
+/* A call that was handed to an event loop, and when, CLOCK_MONOTONIC ns; HELD: to nobody here. */
+#define OPEN_HELD UINT64_MAX
 typedef struct open_call {
     uint32_t id;
     uint64_t since;
@@ -110,6 +112,11 @@ typedef struct run_state {
     uint64_t calls;        /* host functions called */
     open_call *open_calls; /* those that were not answered yet */
     size_t open, open_room;
+    size_t held;   /* those of them that nobody here performs: their answers come from outside */
+    bool waits;    /* the last event was WAIT */
+    bool stepwise; /* the run is left where it waits, to be gone on with later */
+    bool driven;   /* of such a run: somebody goes on with it now */
+    bool through;  /* of such a run: but not where a timer will go off */
     uint32_t host_call; /* in RUN_HOST: the call being performed, and since when; 0 since: none */
     uint64_t host_since;
     bool interrupted; /* interrupt() was called */
@@ -141,6 +148,17 @@ extern PyTypeObject *session_type;
 /* The session, or NULL with BrumateError: closed, or a run is under way. */
 bru_session *session_idle(session_object *self);
 
+/* The same, but a run that was left where it waits is given up: its calls are forgotten. For what
+ * replaces the session's state or ends it. */
+bru_session *session_given_up(session_object *self);
+
+/* The session, or NULL with BrumateError, if it is idle or what runs in it waits. */
+bru_session *session_at_rest(session_object *self);
+
+/* A session object for `session`, that it takes over, with the functions and limits of another.
+ * NULL with an exception: the session is freed. */
+session_object *session_alike(session_object *model, bru_session *session);
+
 /* How often this process has come out of a fork() as the child. */
 extern unsigned long native_forks;
 
@@ -154,6 +172,17 @@ uint64_t native_clock(void); /* CLOCK_MONOTONIC, ns */
 /* Runs the guest up to its next event, without the GIL, Ctrl-C arranged for. False with an
  * exception. */
 bool run_next(session_object *self);
+
+/* The session was put where a run waits, with `left` ns to go: from here on that is this object's
+ * run, a stepwise one. `streams`: stdin, on_stdout, on_stderr. False with an exception. */
+bool run_wait_again(session_object *self, PyObject *const *streams, uint64_t left);
+
+/* Forgets the run: the library's has ended or been replaced. */
+void run_clear(session_object *self);
+
+/* The arguments of a call, [[positional...], {name: keyword...}] in the codec's bytes, from a
+ * hostile guest. False with ValueError. */
+bool run_arguments(const void *bytes, size_t len, PyObject **args, PyObject **kwargs);
 
 /* Ends the run under way, whatever the guest does: stops it, refuses what it wants, throws its
  * result away. */

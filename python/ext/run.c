@@ -18,7 +18,8 @@ enum {
     EVENT_WAIT,
     EVENT_INPUT,
     EVENT_GO,
-    EVENT_LOST
+    EVENT_LOST,
+    EVENT_HELD
 };
 
 enum { INPUT_PART = 1 << 20 };  /* bytes of standard input that the library is given at a time */
@@ -27,14 +28,20 @@ enum { ERROR_TEXT_MAX = 8000 }; /* characters of a host exception that are told 
 /* How long an event loop may be late with a call's or the run's time, before it counts as stuck. */
 #define LOOP_GRACE_NS 5000000u
 
+static uint64_t sum(uint64_t at, uint64_t duration) {
+    return duration > UINT64_MAX - at ? UINT64_MAX : at + duration;
+}
+
 static PyObject *event_of(int kind, uint64_t number, PyObject *what) {
     return Py_BuildValue("iKNOO", kind, (unsigned long long)number, what, Py_None, Py_None);
 }
 
 /* ---- The end of a run -------------------------------------------------------------------- */
 
-static void run_clear(session_object *self) {
+void run_clear(session_object *self) {
     run_state *run = &self->run;
+    run->waits = run->stepwise = run->through = run->driven = false;
+    run->held = 0;
     run->phase = RUN_NONE;
     run->pending = false;
     run->ticket++;
@@ -112,6 +119,7 @@ bool run_next(session_object *self) {
         signals_end(hook);
         return false;
     }
+    run->waits = false;
     run->wake_seen = atomic_load(&self->wake);
     run->phase = RUN_GUEST;
     Py_BEGIN_ALLOW_THREADS
@@ -224,6 +232,7 @@ static bool hand_out(session_object *self) {
     bru_event *e = &run->event;
     int which = e->stream == 1 ? OUTPUT_STDOUT : OUTPUT_STDERR;
     run->pending = false;
+    run->streaming = true; /* a run from a snapshot may be one that streams */
     return keep_text(&run->texts[which], e->data, e->len) &&
            keep_text(&run->texts[OUTPUT_BOTH], e->data, e->len) &&
            tell(&run->streams[which], e->data, e->len, false);
@@ -323,7 +332,7 @@ static bool answer_limit(session_object *self, uint32_t id, uint64_t limit, cons
 
 /* ---- Calls under way in an event loop ----------------------------------------------------- */
 
-static bool open_add(run_state *run, uint32_t id) {
+static bool open_add(run_state *run, uint32_t id, uint64_t since) {
     if (run->open == run->open_room) {
         size_t room = run->open_room ? run->open_room * 2 : 16;
         open_call *grown = PyMem_RawRealloc(run->open_calls, room * sizeof *grown);
@@ -331,13 +340,15 @@ static bool open_add(run_state *run, uint32_t id) {
         run->open_calls = grown;
         run->open_room = room;
     }
-    run->open_calls[run->open++] = (open_call){ id, native_clock() };
+    run->open_calls[run->open++] = (open_call){ id, since };
+    if (since == OPEN_HELD) run->held++;
     return true;
 }
 
 static void open_remove(run_state *run, uint32_t id) {
     for (size_t i = 0; i < run->open; i++) {
         if (run->open_calls[i].id != id) continue;
+        if (run->open_calls[i].since == OPEN_HELD) run->held--;
         run->open_calls[i] = run->open_calls[--run->open];
         return;
     }
@@ -351,11 +362,19 @@ static uint64_t open_since(const run_state *run) {
     return since;
 }
 
-/* Answers all of them with an error: their event loop is stuck. */
+/* Answers those that an event loop has with an error: it is stuck. */
 static bool open_refuse(session_object *self, const char *text) {
     run_state *run = &self->run;
     bool fine = true;
-    while (fine && run->open > 0) fine = answer_text(self, run->open_calls[--run->open].id, text);
+    size_t kept = 0;
+    for (size_t i = 0; i < run->open; i++) {
+        const open_call *c = &run->open_calls[i];
+        if (c->since == OPEN_HELD)
+            run->open_calls[kept++] = *c;
+        else
+            fine = fine && answer_text(self, c->id, text);
+    }
+    run->open = kept;
     return fine;
 }
 
@@ -372,17 +391,16 @@ static void host_call_clear(host_call *c) {
     Py_CLEAR(c->kwargs);
 }
 
-/* [[positional...], {name: keyword...}], from a hostile guest. */
-static bool read_arguments(const bru_event *e, host_call *c) {
-    PyObject *both = value_decode(e->data, e->len);
+bool run_arguments(const void *bytes, size_t len, PyObject **args, PyObject **kwargs) {
+    PyObject *both = value_decode(bytes, len);
     if (!both) return false;
     bool right = PyList_CheckExact(both) && PyList_GET_SIZE(both) == 2 &&
                  PyList_CheckExact(PyList_GET_ITEM(both, 0)) &&
                  PyDict_CheckExact(PyList_GET_ITEM(both, 1));
     if (right) {
-        c->args = PyList_AsTuple(PyList_GET_ITEM(both, 0));
-        c->kwargs = Py_NewRef(PyList_GET_ITEM(both, 1));
-        right = c->args && PyArg_ValidateKeywordArguments(c->kwargs);
+        *args = PyList_AsTuple(PyList_GET_ITEM(both, 0));
+        *kwargs = Py_NewRef(PyList_GET_ITEM(both, 1));
+        right = *args && PyArg_ValidateKeywordArguments(*kwargs);
     } else {
         PyErr_SetString(PyExc_ValueError, "the arguments of a call are malformed");
     }
@@ -390,15 +408,24 @@ static bool read_arguments(const bru_event *e, host_call *c) {
     return right;
 }
 
+/* Finds who performs the call. In a stepwise run it may be nobody here: then `c->fn` stays NULL. */
 static bool find_function(session_object *self, const char *name, host_call *c) {
     PyObject *key = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), NULL);
     PyObject *fn = key ? PyDict_GetItemWithError(self->functions, key) : NULL;
+    bool declared = fn == Py_None;
+    if (declared) fn = NULL;
     if (fn) c->is_async = PySet_Contains(self->async_names, key) == 1;
     Py_XDECREF(key);
     c->fn = Py_XNewRef(fn);
-    if (!fn && !PyErr_Occurred())
+    if (fn || PyErr_Occurred()) return fn != NULL;
+    if (self->run.stepwise) return true;
+    if (declared)
+        PyErr_Format(PyExc_NotImplementedError,
+                     "host function '%.100s' has no implementation here: use Session.start()",
+                     name);
+    else
         PyErr_Format(PyExc_LookupError, "there is no host function '%.100s'", name);
-    return fn != NULL;
+    return false;
 }
 
 /* Takes the CALL event in hand. 1: `*c` is to be performed; 0: it was refused; -1 with an
@@ -417,7 +444,7 @@ static int begin_call(session_object *self, host_call *c) {
     if (run->open >= self->max_open)
         return answer_limit(self, id, run->open, "calls under way (max_pending_callbacks)") ? 0
                                                                                             : -1;
-    if (!find_function(self, e->name, c) || !read_arguments(e, c)) {
+    if (!find_function(self, e->name, c) || !run_arguments(e->data, e->len, &c->args, &c->kwargs)) {
         host_call_clear(c);
         return answer_give(self, id, answer_of(NULL)) ? 0 : -1;
     }
@@ -436,6 +463,31 @@ static bool ends_the_run(void) {
            PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
 }
 
+/* The call is not performed here: the caller is told, and it stays open until reply() or fail(). */
+static PyObject *hold(session_object *self, uint32_t id, PyObject *name, host_call *c) {
+    PyObject *event = NULL;
+    if (name && open_add(&self->run, id, OPEN_HELD))
+        event = Py_BuildValue("iINOO", EVENT_HELD, id, Py_NewRef(name), c->args, c->kwargs);
+    Py_XDECREF(name);
+    host_call_clear(c);
+    return event;
+}
+
+static PyObject *event_name(const session_object *self) {
+    const char *name = self->run.event.name;
+    return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), NULL);
+}
+
+/* Whether nobody here performs the CALL event in hand. */
+static bool is_held(session_object *self) {
+    if (!self->run.stepwise) return false;
+    PyObject *name = event_name(self);
+    PyObject *fn = name ? PyDict_GetItemWithError(self->functions, name) : NULL;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return !fn || fn == Py_None;
+}
+
 /* Performs the CALL event in hand. An event for Python; Py_None: go on; NULL with an exception,
  * the run is over then, or `*lost`: it is another's. */
 static PyObject *perform(session_object *self, unsigned long ticket, bool *lost) {
@@ -443,6 +495,7 @@ static PyObject *perform(session_object *self, unsigned long ticket, bool *lost)
     host_call c;
     int begun = begin_call(self, &c);
     if (begun <= 0) return begun < 0 ? NULL : Py_NewRef(Py_None);
+    if (!c.fn) return hold(self, id, event_name(self), &c);
     host_begin(self, id, true);
     PyObject *value = PyObject_Call(c.fn, c.args, c.kwargs);
     host_call_clear(&c);
@@ -453,7 +506,8 @@ static PyObject *perform(session_object *self, unsigned long ticket, bool *lost)
         Py_CLEAR(value);
     }
     *lost = !host_end(self, ticket);
-    if (!*lost && waits && open_add(&self->run, id)) return event_of(EVENT_CALL_ASYNC, id, value);
+    if (!*lost && waits && open_add(&self->run, id, native_clock()))
+        return event_of(EVENT_CALL_ASYNC, id, value);
     Py_XDECREF(value);
     if (!*lost && !waits && !ends) return answer_give(self, id, a) ? Py_NewRef(Py_None) : NULL;
     Py_XDECREF(a.bytes);
@@ -525,12 +579,25 @@ static bool ask_input(session_object *self, unsigned long ticket, bool *lost) {
 
 /* ---- The loop ---------------------------------------------------------------------------- */
 
+/* A run from a snapshot may not have been one that streams: listeners hear all of it at its end. */
+static bool tell_all(session_object *self, const bru_result *result) {
+    static const bru_text texts[] = { BRU_TEXT_STDOUT, BRU_TEXT_STDERR };
+    bool told = true;
+    for (int i = 0; i < 2 && told; i++) {
+        size_t len;
+        const char *text = bru_result_text(result, texts[i], &len);
+        told = tell(&self->run.streams[i], text, len, false);
+    }
+    return told;
+}
+
 /* The result of a DONE event; the run is over. */
 static PyObject *finish(session_object *self) {
     run_state *run = &self->run;
     bool told = true;
     run->pending = false;
     bru_result *result = run->event.result;
+    if (run->stepwise && !run->streaming) told = tell_all(self, result);
     for (int i = 0; i < 2 && told; i++)
         if (run->streams[i].split_len) told = tell(&run->streams[i], "", 0, true);
     PyObject *wrapped = result_wrap(result, run->calls, run->streaming ? run->texts : NULL);
@@ -546,6 +613,25 @@ static PyObject *dropped(session_object *self) {
     open_remove(&self->run, id);
     if (!answer_text(self, id, "")) return run_fail(self);
     return event_of(EVENT_DROP, id, Py_NewRef(Py_None));
+}
+
+/* How much earlier than the deadline an event's time can be and still be the deadline's. */
+#define DEADLINE_SLACK_NS 5000000u
+
+/* Whether the guest waits for a timer, not only for its deadline. */
+static bool has_timer(const run_state *run) {
+    uint64_t wake = run->event.wake_ns;
+    return wake < UINT64_MAX &&
+           (run->deadline == UINT64_MAX || wake < run->deadline - DEADLINE_SLACK_NS);
+}
+
+static PyObject *wait_event(const run_state *run) {
+    return event_of(EVENT_WAIT, run->event.wake_ns, PyBool_FromLong(has_timer(run)));
+}
+
+/* Of a stepwise run that waits: whether it is to be slept through here. */
+static bool sleeps_on(const run_state *run) {
+    return run->through && (has_timer(run) || !run->held);
 }
 
 /* Drives the run until there is something for the caller. `functions`: host functions are called
@@ -571,7 +657,7 @@ static PyObject *drive_inside(session_object *self, bool functions) {
             fine = can_feed(run) ? feed(self) : ask_input(self, ticket, &lost);
             break;
         case BRU_EVENT_CALL:
-            if (!functions) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
+            if (!functions && !is_held(self)) return event_of(EVENT_GO, 0, Py_NewRef(Py_None));
             out = perform(self, ticket, &lost);
             fine = out != NULL;
             if (out && out != Py_None) return out;
@@ -580,7 +666,8 @@ static PyObject *drive_inside(session_object *self, bool functions) {
         case BRU_EVENT_DROP: return dropped(self);
         case BRU_EVENT_WAIT:
             run->pending = false;
-            if (run->open) return event_of(EVENT_WAIT, run->event.wake_ns, Py_NewRef(Py_None));
+            run->waits = true;
+            if (run->open > run->held || (run->stepwise && !sleeps_on(run))) return wait_event(run);
             fine = run_sleep(self);
             break;
         }
@@ -755,21 +842,78 @@ static PyObject *run_start(session_object *self, PyObject *const *args, Py_ssize
     Py_RETURN_NONE;
 }
 
+static PyObject *run_start_steps(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    if (!begin(self, args, n)) return NULL;
+    self->run.stepwise = true;
+    Py_RETURN_NONE;
+}
+
+bool run_wait_again(session_object *self, PyObject *const *streams, uint64_t left) {
+    run_state *run = &self->run;
+    uint64_t now = native_clock();
+    bru_exec_options o = BRU_EXEC_OPTIONS_INIT;
+    PyObject *input = streams[0];
+    bool is_function = PyCallable_Check(input) || input == Py_None;
+    run->in_call = true;
+    bool fine = (is_function ? take_stdin(self, &o, input) : keep_input(self, input)) &&
+                take_listener(self, 0, streams[1], "on_stdout") &&
+                take_listener(self, 1, streams[2], "on_stderr");
+    run->in_call = false;
+    if (!fine) return run_clear(self), false;
+    run->calls = 0;
+    run->streaming = run->interrupted = run->pending = false;
+    run->host_since = 0;
+    run->deadline = sum(now, left);
+    run->stepwise = run->waits = true;
+    run->phase = RUN_OURS;
+    self->forks = native_forks;
+    return true;
+}
+
 static PyObject *run_claim(session_object *self, PyObject *unused) {
     (void)unused;
     return PyLong_FromUnsignedLong(++self->run.ticket);
+}
+
+/* For who goes on with a stepwise run: keeps others from it until end_drive(), or its end. */
+static PyObject *run_begin_drive(session_object *self, PyObject *unused) {
+    run_state *run = &self->run;
+    if (run->phase != RUN_OURS || run->in_call || !run->stepwise || run->driven) {
+        if (session_idle(self))
+            native_raise_as("BrumateError", "no run waits in the session: start() one");
+        return NULL;
+    }
+    run->driven = true;
+    return run_claim(self, unused);
+}
+
+static PyObject *run_end_drive(session_object *self, PyObject *unused) {
+    (void)unused;
+    self->run.driven = false;
+    Py_RETURN_NONE;
 }
 
 /* Whether the run is that ticket's, and nobody is inside. */
 static bool holds(const session_object *self, PyObject *ticket) {
     unsigned long t = PyLong_AsUnsignedLong(ticket);
     if (t == (unsigned long)-1 && PyErr_Occurred()) return false;
-    return self->run.ticket == t && self->run.phase == RUN_OURS;
+    return self->run.ticket == t && self->run.phase == RUN_OURS && !self->run.in_call;
 }
 
 static PyObject *run_drive(session_object *self, PyObject *ticket) {
     if (holds(self, ticket)) return drive(self, true);
     return PyErr_Occurred() ? NULL : event_of(EVENT_LOST, 0, Py_NewRef(Py_None));
+}
+
+/* advance(ticket, through): as drive(), without calling functions, of a stepwise run. */
+static PyObject *run_advance(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    int through = n == 2 ? PyObject_IsTrue(args[1]) : -1;
+    if (n != 2) return PyErr_BadArgument(), NULL;
+    if (through < 0) return NULL;
+    if (!holds(self, args[0]))
+        return PyErr_Occurred() ? NULL : event_of(EVENT_LOST, 0, Py_NewRef(Py_None));
+    self->run.through = through;
+    return drive(self, false);
 }
 
 static PyObject *run_resume(session_object *self, PyObject *ticket) {
@@ -816,10 +960,6 @@ static PyObject *run_give(session_object *self, PyObject *const *args, Py_ssize_
     if (n != 2) return PyErr_BadArgument(), NULL;
     if (!holds(self, args[0])) return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
     return answer_input(self, args[1]) ? Py_NewRef(Py_True) : NULL;
-}
-
-static uint64_t sum(uint64_t at, uint64_t duration) {
-    return duration > UINT64_MAX - at ? UINT64_MAX : at + duration;
 }
 
 /* When the host's code has had its time: the function that is called, or else the event loop, which
@@ -904,7 +1044,11 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
         uint32_t id = e->id;
         int begun = begin_call(self, &c);
         if (begun > 0) {
-            if (!open_add(run, id)) {
+            if (!c.fn) {
+                PyObject *event = hold(self, id, event_name(self), &c);
+                return event ? event : run_fail(self);
+            }
+            if (!open_add(run, id, native_clock())) {
                 host_call_clear(&c);
                 return run_fail(self);
             }
@@ -917,7 +1061,8 @@ static PyObject *run_take(session_object *self, PyObject *unused) {
     case BRU_EVENT_DROP: return dropped(self);
     case BRU_EVENT_WAIT:
         run->pending = false;
-        return event_of(EVENT_WAIT, e->wake_ns, Py_NewRef(Py_None));
+        run->waits = true;
+        return wait_event(run);
     }
     return fine ? event_of(EVENT_GO, 0, Py_NewRef(Py_None)) : run_fail(self);
 }
@@ -929,7 +1074,16 @@ PyMethodDef run_methods[] = {
          "execute(code, inputs, stdin, on_stdout, on_stderr, timeout_ms): runs code on this "
          "thread.\n"
          "None: it calls host functions; drive it on by claim() and drive()."),
+    FAST("start_steps", run_start_steps,
+         "As start(), of a run that is left where it waits; calls of functions without an "
+         "implementation are told as events."),
+    FAST("advance", run_advance,
+         "advance(ticket, through): runs such a run on, up to a call of a function, its end, or "
+         "where it waits; `through`: but for timers."),
     FAST("start", run_start, "As execute(), without running yet."),
+    { "begin_drive", (PyCFunction)run_begin_drive, METH_NOARGS,
+      "A ticket for a run that waits; others are kept from it until end_drive() or its end." },
+    { "end_drive", (PyCFunction)run_end_drive, METH_NOARGS, "Leaves it where it waits." },
     { "claim", (PyCFunction)run_claim, METH_NOARGS,
       "A new ticket for the run; others lose theirs." },
     { "drive", (PyCFunction)run_drive, METH_O,

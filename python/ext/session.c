@@ -22,6 +22,27 @@ bru_session *session_idle(session_object *self) {
     return NULL;
 }
 
+static bool rests(const session_object *self) {
+    const run_state *run = &self->run;
+    return run->phase == RUN_OURS && !run->in_call && !run->pending && run->waits &&
+           self->forks == native_forks;
+}
+
+bru_session *session_given_up(session_object *self) {
+    if (self->session && self->run.stepwise && !self->run.driven && rests(self)) run_clear(self);
+    return session_idle(self);
+}
+
+bru_session *session_at_rest(session_object *self) {
+    if (self->session && rests(self)) return self->session;
+    if (self->session && self->forks == native_forks && self->run.phase != RUN_NONE) {
+        native_raise_as("BrumateError", "the session is busy, not at rest: its code is running, or "
+                                        "the host's for it");
+        return NULL;
+    }
+    return session_idle(self);
+}
+
 /* ---- Options: Python's lists as the library's arrays ------------------------------------- */
 
 /* What a new session is told; arrays are ours, texts borrowed from the arguments. */
@@ -150,6 +171,24 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)self;
 }
 
+session_object *session_alike(session_object *model, bru_session *session) {
+    session_object *self = (session_object *)session_type->tp_alloc(session_type, 0);
+    if (!self) {
+        bru_session_free(session);
+        return NULL;
+    }
+    self->session = session;
+    self->functions = Py_NewRef(model->functions);
+    self->async_names = Py_NewRef(model->async_names);
+    self->capture = Py_XNewRef(model->capture);
+    self->timeout = model->timeout;
+    self->call_timeout = model->call_timeout;
+    self->max_calls = model->max_calls;
+    self->max_open = model->max_open;
+    self->forks = native_forks;
+    return self;
+}
+
 static int session_traverse(session_object *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->functions);
@@ -191,7 +230,7 @@ static void session_dealloc(session_object *self) {
 static PyObject *session_close(session_object *self, PyObject *unused) {
     (void)unused;
     if (!self->session) Py_RETURN_NONE;
-    bru_session *session = session_idle(self);
+    bru_session *session = session_given_up(self);
     if (!session) return NULL;
     self->session = NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -201,7 +240,7 @@ static PyObject *session_close(session_object *self, PyObject *unused) {
 }
 
 static PyObject *session_reset_(session_object *self, PyObject *files) {
-    bru_session *session = session_idle(self);
+    bru_session *session = session_given_up(self);
     int forget = PyObject_IsTrue(files);
     bru_error err = { 0 };
     bru_status st;
@@ -236,6 +275,11 @@ static PyObject *session_busy(session_object *self, void *unused) {
     return PyBool_FromLong(self->run.phase != RUN_NONE);
 }
 
+static PyObject *session_waiting(session_object *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(self->run.stepwise);
+}
+
 static PyObject *session_closed(session_object *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(!self->session);
@@ -251,6 +295,7 @@ static PyGetSetDef getset[] = {
     { "call_timeout", (getter)session_call_timeout, NULL,
       "Seconds that a call of a host function may take, or None.", NULL },
     { "busy", (getter)session_busy, NULL, "Whether a run is under way.", NULL },
+    { "waiting", (getter)session_waiting, NULL, "Whether a run was left where it waits.", NULL },
     { "closed", (getter)session_closed, NULL, "Whether close() was called.", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };

@@ -1,70 +1,285 @@
-/* Snapshots: a session's state as bytes, and back. */
+/* Snapshot: a session's state as bytes, and back; twins of sessions.
+ *
+ * Where a run of the session waits for somebody else to drive it on, the library is called with the
+ * GIL held: nobody can come in between. */
 #include "native.h"
 
-static PyObject *snapshot_take(session_object *self, PyObject *unused) {
-    (void)unused;
-    bru_session *session = session_idle(self);
+typedef struct snapshot_object {
+    PyObject_HEAD
+    bru_snapshot *snapshot;
+} snapshot_object;
+
+static PyTypeObject *snapshot_type;
+
+/* Takes `snapshot` over. */
+static PyObject *wrap(bru_snapshot *snapshot) {
+    snapshot_object *self = (snapshot_object *)snapshot_type->tp_alloc(snapshot_type, 0);
+    if (self)
+        self->snapshot = snapshot;
+    else
+        bru_snapshot_free(snapshot);
+    return (PyObject *)self;
+}
+
+/* What is no snapshot is a ValueError, what does not fit here a BrumateError. */
+static PyObject *raise(const bru_error *err) {
+    switch (err->status) {
+    case BRU_EFORMAT: return PyErr_SetString(PyExc_ValueError, err->message), NULL;
+    case BRU_ENOENT: return PyErr_SetString(PyExc_FileNotFoundError, err->message), NULL;
+    case BRU_ENOMEM: return native_raise(err);
+    default: return native_raise_as("BrumateError", "%s", err->message);
+    }
+}
+
+/* ---- The type -------------------------------------------------------------------------------- */
+
+static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = { "data", NULL };
+    Py_buffer bytes;
     bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
-    size_t len;
-    if (!session) return NULL;
-    self->run.in_call = true;
+    (void)type;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*:Snapshot", names, &bytes)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    st = bru_session_snapshot(session, NULL, &snapshot, &err);
+    st = bru_snapshot_open(bytes.buf, (size_t)bytes.len, &snapshot, &err);
     Py_END_ALLOW_THREADS
-    self->run.in_call = false;
-    if (st) return native_raise(&err);
-    const char *data = bru_snapshot_bytes(snapshot, &len);
-    PyObject *bytes = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
-    bru_snapshot_free(snapshot);
-    return bytes;
+    PyBuffer_Release(&bytes);
+    return st ? raise(&err) : wrap(snapshot);
 }
 
-static bru_status restore(bru_session *session, const Py_buffer *bytes, bru_error *err) {
-    bru_snapshot *snapshot;
-    bru_snapshot_info info;
-    bru_status st = bru_snapshot_open(bytes->buf, (size_t)bytes->len, &snapshot, err);
-    if (st) return st;
-    bru_snapshot_get_info(snapshot, &info);
-    if (info.waiting) {
-        PyOS_snprintf(err->message, sizeof err->message,
-                      "the snapshot holds a run under way, which a session cannot take over");
-        st = err->status = BRU_EFORMAT;
-    } else {
-        st = bru_session_restore(session, snapshot, err);
-    }
-    bru_snapshot_free(snapshot);
-    return st;
+static void snapshot_dealloc(snapshot_object *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    bru_snapshot_free(self->snapshot);
+    type->tp_free(self);
+    Py_DECREF(type);
 }
 
-static PyObject *snapshot_restore(session_object *self, PyObject *data) {
-    Py_buffer bytes;
+static PyObject *snapshot_load(PyObject *type, PyObject *path) {
+    PyObject *bytes;
+    bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
-    if (PyObject_GetBuffer(data, &bytes, PyBUF_SIMPLE) < 0) return NULL;
-    bru_session *session = session_idle(self); /* after the host's code behind the buffer */
-    if (!session) {
-        PyBuffer_Release(&bytes);
-        return NULL;
-    }
-    self->run.in_call = true;
+    (void)type;
+    if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
     Py_BEGIN_ALLOW_THREADS
-    st = restore(session, &bytes, &err);
+    st = bru_snapshot_load(PyBytes_AS_STRING(bytes), &snapshot, &err);
     Py_END_ALLOW_THREADS
-    self->run.in_call = false;
-    PyBuffer_Release(&bytes);
-    if (st == BRU_OK) Py_RETURN_NONE;
-    if (st == BRU_EFORMAT) return PyErr_SetString(PyExc_ValueError, err.message), NULL;
-    if (st == BRU_ENOMEM) return native_raise(&err);
-    return native_raise_as("BrumateError", "%s", err.message);
+    Py_DECREF(bytes);
+    return st ? raise(&err) : wrap(snapshot);
 }
 
+static PyObject *snapshot_save(snapshot_object *self, PyObject *path) {
+    PyObject *bytes;
+    bru_error err = { 0 };
+    bru_status st;
+    if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_snapshot_save(self->snapshot, PyBytes_AS_STRING(bytes), &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(bytes);
+    if (st == BRU_OK) Py_RETURN_NONE;
+    if (st == BRU_ENOMEM) return native_raise(&err);
+    return PyErr_SetString(PyExc_OSError, err.message), NULL;
+}
+
+static PyObject *snapshot_to_bytes(snapshot_object *self, PyObject *unused) {
+    size_t len;
+    (void)unused;
+    const char *bytes = bru_snapshot_bytes(self->snapshot, &len);
+    return PyBytes_FromStringAndSize(bytes, (Py_ssize_t)len);
+}
+
+static PyObject *snapshot_size(snapshot_object *self, void *unused) {
+    size_t len;
+    (void)unused;
+    (void)bru_snapshot_bytes(self->snapshot, &len);
+    return PyLong_FromSize_t(len);
+}
+
+static PyObject *snapshot_info(snapshot_object *self, void *unused) {
+    bru_snapshot_info i;
+    (void)unused;
+    bru_snapshot_get_info(self->snapshot, &i);
+    return Py_BuildValue("{sssssKsKsKsKsKsKsOsIsIsI}", "image_id", i.image_id, "wasm_sha256",
+                         i.wasm_sha256, "wall_ns", i.wall_ns, "memory_bytes", i.memory_bytes,
+                         "changed_bytes", i.changed_bytes, "stored_bytes", i.stored_bytes,
+                         "file_bytes", i.file_bytes, "left_ns", i.left_ns, "waiting",
+                         i.waiting ? Py_True : Py_False, "call_count", i.call_count, "descriptors",
+                         i.descriptors, "format", i.format);
+}
+
+/* (id, name) of each call that waits. */
+static PyObject *snapshot_calls(snapshot_object *self, PyObject *unused) {
+    bru_snapshot_info info;
+    bru_snapshot_call c;
+    (void)unused;
+    bru_snapshot_get_info(self->snapshot, &info);
+    PyObject *calls = PyList_New(0);
+    for (size_t i = 0; calls && i < info.call_count; i++) {
+        if (bru_snapshot_get_call(self->snapshot, i, &c, NULL)) break;
+        PyObject *name = native_text(c.name, strlen(c.name));
+        PyObject *item = name ? Py_BuildValue("(IN)", c.id, name) : NULL;
+        if (!item || PyList_Append(calls, item) < 0) Py_CLEAR(calls);
+        Py_XDECREF(item);
+    }
+    return calls;
+}
+
+static PyObject *snapshot_arguments(snapshot_object *self, PyObject *index) {
+    bru_snapshot_call c;
+    bru_error err = { 0 };
+    PyObject *args = NULL, *kwargs = NULL, *both = NULL;
+    size_t i = PyLong_AsSize_t(index);
+    if (i == (size_t)-1 && PyErr_Occurred()) return NULL;
+    if (bru_snapshot_get_call(self->snapshot, i, &c, &err))
+        return PyErr_SetString(PyExc_IndexError, err.message), NULL;
+    if (run_arguments(c.data, c.len, &args, &kwargs)) both = PyTuple_Pack(2, args, kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    return both;
+}
+
+static PyMethodDef type_methods[] = {
+    { "load", (PyCFunction)snapshot_load, METH_O | METH_STATIC, "load(path): one from a file." },
+    { "save", (PyCFunction)snapshot_save, METH_O, "save(path): to a file, whole or not at all." },
+    { "to_bytes", (PyCFunction)snapshot_to_bytes, METH_NOARGS, "Its bytes." },
+    { "calls", (PyCFunction)snapshot_calls, METH_NOARGS, "(id, name) of each call that waits." },
+    { "arguments", (PyCFunction)snapshot_arguments, METH_O,
+      "arguments(index): (positional, keywords) of that call." },
+    { NULL, NULL, 0, NULL },
+};
+
+static PyGetSetDef getset[] = {
+    { "info", (getter)snapshot_info, NULL, "What it is: a dict.", NULL },
+    { "size", (getter)snapshot_size, NULL, "Bytes.", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+    { Py_tp_doc, (void *)"Snapshot(data)\n--\n\nA session's state. Use brumate.Snapshot." },
+    { Py_tp_new, (void *)snapshot_new },
+    { Py_tp_dealloc, (void *)snapshot_dealloc },
+    { Py_tp_methods, type_methods },
+    { Py_tp_getset, getset },
+    { 0, NULL },
+};
+
+static PyType_Spec spec = {
+    .name = "brumate._native.Snapshot",
+    .basicsize = sizeof(snapshot_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
+
+int snapshot_add(PyObject *module) {
+    return native_add_type(module, &spec, &snapshot_type);
+}
+
+/* ---- Methods of Session -------------------------------------------------------------------------
+ */
+
+static PyObject *session_suspend(session_object *self, PyObject *unused) {
+    bru_session *session = session_at_rest(self);
+    bru_snapshot *snapshot = NULL;
+    bru_error err = { 0 };
+    bru_status st;
+    (void)unused;
+    if (!session) return NULL;
+    if (self->run.phase != RUN_NONE && (!self->run.stepwise || self->run.driven)) {
+        st = bru_session_snapshot(session, NULL, &snapshot, &err);
+    } else {
+        self->run.in_call = true;
+        Py_BEGIN_ALLOW_THREADS
+        st = bru_session_snapshot(session, NULL, &snapshot, &err);
+        Py_END_ALLOW_THREADS
+        self->run.in_call = false;
+    }
+    return st ? raise(&err) : wrap(snapshot);
+}
+
+/* restore(snapshot, stdin, on_stdout, on_stderr) */
+static PyObject *session_restore(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    bru_snapshot_info info;
+    bru_error err = { 0 };
+    bru_status st;
+    if (n != 4 || !Py_IS_TYPE(args[0], snapshot_type)) return PyErr_BadArgument(), NULL;
+    const bru_snapshot *snapshot = ((snapshot_object *)args[0])->snapshot;
+    bru_session *session = session_given_up(self);
+    if (!session) return NULL;
+    bru_snapshot_get_info(snapshot, &info);
+    self->run.in_call = true;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_session_restore(session, snapshot, &err);
+    Py_END_ALLOW_THREADS
+    self->run.in_call = false;
+    if (st) return raise(&err);
+    uint64_t left = info.left_ns < self->timeout ? info.left_ns : self->timeout;
+    if (info.waiting && !run_wait_again(self, args + 1, left)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* The twin of a session whose run waits goes on with that run: the output that was handed out so
+ * far, too. */
+static bool share_run(session_object *self, session_object *twin, PyObject *const *streams) {
+    uint64_t now = native_clock(), deadline = self->run.deadline;
+    uint64_t left = deadline == UINT64_MAX ? BRU_NO_LIMIT : deadline > now ? deadline - now : 0;
+    if (!run_wait_again(twin, streams, left)) return false;
+    for (int i = 0; i < OUTPUTS; i++) {
+        const text_buffer *from = &self->run.texts[i];
+        if (!from->len) continue;
+        char *bytes = PyMem_RawMalloc(from->len);
+        if (!bytes) return PyErr_NoMemory(), false;
+        memcpy(bytes, from->bytes, from->len);
+        twin->run.texts[i] = (text_buffer){ bytes, from->len, from->len };
+    }
+    twin->run.streaming = self->run.streaming;
+    twin->run.calls = self->run.calls - self->run.open; /* those are told again */
+    return true;
+}
+
+/* fork(stdin, on_stdout, on_stderr) */
+static PyObject *session_fork(session_object *self, PyObject *const *args, Py_ssize_t n) {
+    bru_session *session = session_at_rest(self), *twin = NULL;
+    bru_error err = { 0 };
+    if (n != 3) return PyErr_BadArgument(), NULL;
+    if (!session) return NULL;
+    if (bru_session_fork(session, &twin, &err)) return raise(&err);
+    session_object *other = session_alike(self, twin);
+    if (other && self->run.phase != RUN_NONE && !share_run(self, other, args)) Py_CLEAR(other);
+    return (PyObject *)other;
+}
+
+/* adopt(other): becomes what `other` is, which is closed. */
+static PyObject *session_adopt(session_object *self, PyObject *other_) {
+    if (!PyObject_TypeCheck(other_, session_type)) return PyErr_BadArgument(), NULL;
+    session_object *other = (session_object *)other_;
+    if (!session_given_up(self) || !session_at_rest(other)) return NULL;
+    unsigned long ticket = self->run.ticket + 1;
+    bru_session *session = self->session;
+    run_state run = self->run;
+    self->session = other->session;
+    self->run = other->run;
+    self->run.ticket = ticket;
+    other->session = NULL;
+    other->run = run;
+    Py_BEGIN_ALLOW_THREADS
+    bru_session_free(session);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+#define FAST(name, function, doc)                                                                  \
+    { name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, doc }
 PyMethodDef snapshot_methods[] = {
-    { "snapshot", (PyCFunction)snapshot_take, METH_NOARGS, "The session's state as bytes." },
-    { "restore", (PyCFunction)snapshot_restore, METH_O,
-      "restore(bytes): back to that state. ValueError: no snapshot; BrumateError: of another "
-      "image, or "
-      "beyond the limits." },
+    { "suspend", (PyCFunction)session_suspend, METH_NOARGS, "The session's state: a Snapshot." },
+    FAST("restore", session_restore,
+         "restore(snapshot, stdin, on_stdout, on_stderr): to that state; a run that waited is "
+         "this session's then, a stepwise one. BrumateError: of another image, or beyond the "
+         "limits."),
+    FAST("fork", session_fork,
+         "fork(stdin, on_stdout, on_stderr): a twin; a run that waits is a stepwise one there."),
+    { "adopt", (PyCFunction)session_adopt, METH_O,
+      "adopt(other): becomes what the other session is, which is closed." },
     { NULL, NULL, 0, NULL },
 };

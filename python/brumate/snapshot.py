@@ -1,0 +1,233 @@
+"""Snapshots: a session asleep, as data."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from . import _native
+from .steps import Held, PendingCall, Progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Any
+
+    from .session import Session
+
+__all__ = ["Checkpoint", "PendingCall", "Progress", "Snapshot", "SnapshotInfo", "resume"]
+
+
+class SnapshotInfo(NamedTuple):
+    """What a snapshot is; sizes in bytes."""
+
+    image_id: str  # of the image that it belongs to
+    guest_id: str  # of the build of the guest
+    taken: float  # when, seconds since 1970
+    size: int  # of the snapshot itself
+    memory: int  # of the guest
+    changed: int  # of it, what differs from the image
+    files: int  # before compression
+    open_files: int
+    waiting: bool  # a run waits in it; else the session was idle
+    pending: int  # calls that wait for an answer
+    time_left_ms: float | None  # of the run; None: no limit, or no run
+    format: int  # of the bytes
+
+
+class Snapshot:
+    """A session asleep: its Python, its files, and the run that waits in it, if one does. Made by
+    `Session.suspend`; woken by `resume` in any process of this build, as often as you like.
+
+    Immutable; may be used by any threads at once, and pickled. It holds no limits, callbacks, mounts and
+    environment: those are the waking session's.
+
+    Example::
+
+        snapshot = session.suspend()
+        snapshot.save("agent.bru")
+        ...
+        session = brumate.resume(brumate.Snapshot.load("agent.bru"), replies={3: "yes"})
+    """
+
+    __slots__ = ("__weakref__", "_data", "_pending")
+
+    _data: _native.Snapshot
+    _pending: tuple[PendingCall, ...] | None
+
+    def __init__(self) -> None:
+        raise TypeError("snapshots are made by Session.suspend(), Snapshot.load() and from_bytes()")
+
+    @staticmethod
+    def _of(native: _native.Snapshot) -> Snapshot:
+        self = object.__new__(Snapshot)
+        self._data = native
+        self._pending = None
+        return self
+
+    @staticmethod
+    def from_bytes(data: bytes | bytearray | memoryview) -> Snapshot:
+        """A snapshot from what `to_bytes` gave. ValueError: it is none, or damaged.
+
+        From an untrusted source it can do no more than untrusted code could."""
+        return Snapshot._of(_native.Snapshot(data))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Snapshot:
+        """A snapshot from a file. ValueError: it is none, or damaged. FileNotFoundError, OSError."""
+        with open(path, "rb"):  # says what is wrong with a path as Python says it
+            pass
+        return Snapshot._of(_native.Snapshot.load(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Puts it into a file: whole and on the disk when this returns, or not at all; a file that was there
+        stays until then. OSError says why it could not."""
+        self._data.save(path)
+
+    def to_bytes(self) -> bytes:
+        """Its bytes, to be kept or sent."""
+        return self._data.to_bytes()
+
+    @property
+    def pending(self) -> list[PendingCall]:
+        """The calls that wait for an answer, in the order in which they were made."""
+        if self._pending is None:
+            calls = enumerate(self._data.calls())
+            self._pending = tuple(self._call(index, *call) for index, call in calls)
+        return list(self._pending)
+
+    def _call(self, index: int, id: int, name: str) -> PendingCall:
+        native = self._data
+        return PendingCall(id, name, lambda: native.arguments(index))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a run waits in it; else the session was idle."""
+        return bool(self._data.info["waiting"])
+
+    @property
+    def info(self) -> SnapshotInfo:
+        """What it is: sizes in bytes, when it was taken, what it waits for."""
+        i = self._data.info
+        timed = i["waiting"] and i["left_ns"] != 2**64 - 1
+        return SnapshotInfo(
+            image_id=i["image_id"],
+            guest_id=i["wasm_sha256"],
+            taken=i["wall_ns"] / 1e9,
+            size=self._data.size,
+            memory=i["memory_bytes"],
+            changed=i["changed_bytes"],
+            files=i["file_bytes"],
+            open_files=i["descriptors"],
+            waiting=i["waiting"],
+            pending=i["call_count"],
+            time_left_ms=i["left_ns"] / 1e6 if timed else None,
+            format=i["format"],
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Snapshot.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        state = f"waiting, {len(self.pending)} calls pending" if self.waiting else "idle"
+        return f"<Snapshot {state}, {self._data.size} bytes>"
+
+
+def resume(
+    snapshot: Snapshot | bytes | bytearray | memoryview,
+    *,
+    replies: Mapping[int, Any] | None = None,
+    **options: Any,
+) -> Session:
+    """A new session with the snapshot in it: it goes on where the other was, with fresh entropy and the
+    time that has passed meanwhile.
+
+    replies  {id: value or exception} for calls of `Snapshot.pending`
+    options  those of `Session`: callbacks, limits, mounts, ... are given anew. Open calls of functions that have an
+             implementation here are performed, again if need be; the others stay pending
+
+    If a run waited (`Snapshot.waiting`), go on with it by `Session.progress`, `reply`, `finish` or
+    `finish_async`. Of a run that was told to listeners (`on_stdout`) as it went, the result has the output from
+    here on only.
+
+    ValueError: no snapshot, or damaged; or a reply to a call that is not pending. BrumateError: it belongs to another
+    image, or needs more than the limits.
+
+    Example::
+
+        session = brumate.resume(snapshot, replies={snapshot.pending[0].id: "yes"})
+        print(session.finish().stdout)
+    """
+    from .session import Session
+
+    if not isinstance(snapshot, Snapshot):
+        snapshot = Snapshot.from_bytes(snapshot)
+    session = Session(**options)
+    try:
+        session.restore_state(snapshot)
+        if replies:
+            session._answer(replies)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def held_of(snapshot: Snapshot) -> Held:
+    return Held((call.id, call) for call in snapshot.pending)
+
+
+class Checkpoint:
+    """A state of a session to go back to, in memory: see `Session.checkpoint`."""
+
+    __slots__ = ("_core", "_count", "_held", "_owner")
+
+    def __init__(self, owner: Session, core: _native.Session, count: int, held: Held) -> None:
+        self._owner: Session | None = owner
+        self._core = core
+        self._count = count
+        self._held = held
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._core.closed
+
+    def close(self) -> None:
+        """Frees its memory; it cannot be gone back to any more."""
+        self._owner = None
+        self._core.close()
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {'closed' if self.closed else f'after {self._count} runs'}>"
+
+
+class Trial:
+    """``with session.trial():``."""
+
+    __slots__ = ("_checkpoint", "_session")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._checkpoint: Checkpoint | None = None
+
+    def __enter__(self) -> Session:
+        if self._checkpoint is not None:
+            raise RuntimeError("a trial is for one `with` statement: call trial() again")
+        self._checkpoint = self._session.checkpoint()
+        return self._session
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        checkpoint = self._checkpoint
+        assert checkpoint is not None
+        try:
+            if exception is not None and not self._session.closed:
+                self._session._go_back(checkpoint, checkpoint._core)
+        finally:
+            checkpoint.close()
