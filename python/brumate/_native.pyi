@@ -118,6 +118,7 @@ class Snapshot:
 class Session:
     waker: Callable[[], object] | None
     on_ready: Callable[[], object] | None
+    resets: bool
 
     def __new__(
         cls,
@@ -137,6 +138,8 @@ class Session:
     def busy(self) -> bool: ...
     @property
     def waiting(self) -> bool: ...
+    @property
+    def fresh(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
     @property

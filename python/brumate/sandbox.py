@@ -79,7 +79,9 @@ class Sandbox:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._recipe.make()
+            core = self._recipe.make()
+            core.resets = True  # nothing of a run outlives it
+            return core
 
     def _give_back(self, core: Core) -> None:
         """Keeps a session that is as new."""
@@ -87,13 +89,14 @@ class Sandbox:
             self._idle.append(core)
 
     def _reuse(self, core: Core) -> None:
-        """Resets a session behind its run, at once, so that nothing of it outlives the run."""
+        """Keeps a session behind its run, unless that is still under way."""
         if core.busy:
             return
-        try:
-            core.reset(True)
-        except BrumateError:
-            return  # no memory for it: the next run makes another
+        if not core.fresh:  # the run did not come to its own end
+            try:
+                core.reset(True)
+            except BrumateError:
+                return  # no memory for it: the next run makes another
         self._give_back(core)
 
     def execute(

@@ -133,6 +133,8 @@ typedef struct session_object {
     uint64_t timeout;      /* ns, of a run; BRU_NO_LIMIT */
     uint64_t call_timeout; /* ns, of a call of a host function; BRU_NO_LIMIT */
     uint64_t max_calls, max_open;
+    bool resets;         /* behind every run, at once */
+    bool fresh;          /* it was, and nothing happened since */
     unsigned long forks; /* native_forks when it was made or last reset */
     atomic_uint wake;    /* futex: grows when a wait should be looked at again */
     run_state run;
@@ -168,6 +170,10 @@ extern PyMethodDef job_methods[];
 extern PyMethodDef snapshot_methods[];
 
 uint64_t native_clock(void); /* CLOCK_MONOTONIC, ns */
+
+/* Runs the guest up to its next event, and resets it behind the last if it is to be. Without the
+ * GIL. */
+bru_status run_guest(session_object *self, bru_error *err);
 
 /* Runs the guest up to its next event, without the GIL, Ctrl-C arranged for. False with an
  * exception. */

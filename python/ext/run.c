@@ -110,6 +110,13 @@ static PyObject *raise_run(const bru_error *err) {
     return native_raise(err);
 }
 
+bru_status run_guest(session_object *self, bru_error *err) {
+    bru_status st = bru_session_next(self->session, &self->run.event, err);
+    if (st == BRU_OK && self->run.event.kind == BRU_EVENT_DONE && self->resets)
+        self->fresh = bru_session_reset(self->session, BRU_RESET_FILES, NULL) == BRU_OK;
+    return st;
+}
+
 bool run_next(session_object *self) {
     run_state *run = &self->run;
     bru_error err = { 0 };
@@ -123,7 +130,7 @@ bool run_next(session_object *self) {
     run->wake_seen = atomic_load(&self->wake);
     run->phase = RUN_GUEST;
     Py_BEGIN_ALLOW_THREADS
-    st = bru_session_next(self->session, &run->event, &err);
+    st = run_guest(self, &err);
     Py_END_ALLOW_THREADS
     run->phase = RUN_INSIDE;
     signals_end(hook);
@@ -795,6 +802,7 @@ static bool begin(session_object *self, PyObject *const *args, Py_ssize_t n) {
     bru_session *session = session_idle(self);
     if (!session) return false;
     run->in_call = true; /* other threads may come in while arguments are looked at */
+    self->fresh = false;
     const char *source = source_of(args[ARG_CODE], &len);
     bool fine = source && take_timeout(self, args[ARG_TIMEOUT], &o.timeout_ns) &&
                 take_inputs(&o, args[ARG_INPUTS], &inputs) &&

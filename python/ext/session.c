@@ -120,6 +120,9 @@ static int take_functions(recipe *r, PyObject *functions, PyObject *by_name) {
 static bru_status open_session(session_object *self, image_object *image, const recipe *r,
                                bru_error *err) {
     bru_status st;
+    if (!r->options
+             .mount_count) /* microseconds: others would wait longer for the GIL's changing hands */
+        return bru_session_new(image->image, &r->options, &self->session, err);
     Py_BEGIN_ALLOW_THREADS
     st = bru_session_new(image->image, &r->options, &self->session, err);
     Py_END_ALLOW_THREADS
@@ -301,6 +304,10 @@ static PyGetSetDef getset[] = {
 };
 
 static PyMemberDef members[] = {
+    { "resets", T_BOOL, offsetof(session_object, resets), 0,
+      "Whether the session is reset behind every run, at once, where that ended." },
+    { "fresh", T_BOOL, offsetof(session_object, fresh), READONLY,
+      "Whether it was reset so behind the last run." },
     { "waker", T_OBJECT, offsetof(session_object, waker), 0,
       "A function to call after interrupt(), while a run waits in an event loop; or None." },
     { "on_ready", T_OBJECT, offsetof(session_object, on_ready), 0,

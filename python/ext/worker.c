@@ -79,7 +79,7 @@ static void *worker(void *unused) {
         session_object *job = next_job();
         if (!job) break;
         pthread_mutex_unlock(&lock);
-        job->job_status = bru_session_next(job->session, &job->run.event, &job->job_error);
+        job->job_status = run_guest(job, &job->job_error);
         pthread_mutex_lock(&lock);
         *job->prior_running = job->next_running;
         if (job->next_running) job->next_running->prior_running = job->prior_running;
