@@ -19,7 +19,15 @@ enum { ENDED_BY_PIPE = 0x100 | EXIT_PIPE };
 
 enum { SOURCE_CEILING = 64 << 20 };
 
-typedef enum command { COMMAND_RUN, COMMAND_INFO, COMMAND_BUILD, COMMAND_VERIFY } command;
+typedef enum command {
+    COMMAND_RUN,
+    COMMAND_INFO,
+    COMMAND_BUILD,
+    COMMAND_VERIFY,
+    COMMAND_FREEZE,
+    COMMAND_THAW,
+    COMMAND_SNAPSHOT
+} command;
 
 /* What the command line asked for. Texts are borrowed from argv. */
 typedef struct settings {
@@ -30,6 +38,9 @@ typedef struct settings {
     const char *const *args; /* what follows the program, or the operands of another command */
     size_t arg_count;
     bool interactive, quiet, stats;
+    bool checkpoint;      /* before each statement of the prompt */
+    const char *snapshot; /* thaw, snapshot info: the file */
+    const char *key_file;
     const char *stats_path;
     bool timeout_given, grace_given;
     bru_limits limits;
@@ -113,10 +124,15 @@ typedef struct runner {
     bru_session *session;
     input *input;
     bool lines; /* give input a line at a time: a prompt reads from it too */
+    /* If it is not NULL, a program that waits at rest is stopped there: it is asked for a snapshot,
+     * which it puts here. */
+    bru_snapshot *(*freeze)(struct runner *r);
+    bru_snapshot *frozen;
 } runner;
 
-/* pump.c: runs `src` to its end, passing bytes both ways. 0 and a result, or an exit code of ours
- * with `*out` NULL, when its output had nowhere to go. */
+/* pump.c: runs `src` to its end, passing bytes both ways; without `src`, what waits in the session.
+ * 0 and a result, or an exit code of ours with `*out` NULL, when its output had nowhere to go. If
+ * it was frozen on the way, 0 and no result. */
 int pump(runner *r, const source *src, bru_exec_options options, bru_result **out);
 
 /* report.c: after a run, on stderr: the limit that ended it, --stats. A traceback was printed by
@@ -124,9 +140,12 @@ int pump(runner *r, const source *src, bru_exec_options options, bru_result **ou
 void report_end(const settings *s, const bru_result *result);
 int report_stats(const runner *r, const bru_result *result);
 
-/* run.c, repl.c, image.c: the commands. They answer the exit code. */
+/* run.c, repl.c, image.c, freeze.c: the commands. They answer the exit code. */
 int command_run(const settings *s, ctrl_c *interrupts);
 int command_image(const settings *s);
+int command_freeze(const settings *s, ctrl_c *interrupts);
+int command_thaw(const settings *s, ctrl_c *interrupts);
+int command_snapshot(const settings *s);
 int repl(runner *r, const bru_image *image);
 
 /* report.c: a session that a limit ended starts afresh, and says so. 0, or EXIT_OURS. */

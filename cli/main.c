@@ -20,6 +20,16 @@ static void end_as_on_a_closed_pipe(void) {
     raise(SIGPIPE);
 }
 
+static int obey(const settings *s) {
+    switch (s->command) {
+    case COMMAND_RUN: return command_run(s, ctrl_c_new());
+    case COMMAND_FREEZE: return command_freeze(s, ctrl_c_new());
+    case COMMAND_THAW: return command_thaw(s, ctrl_c_new());
+    case COMMAND_SNAPSHOT: return command_snapshot(s);
+    default: return command_image(s);
+    }
+}
+
 int main(int argc, char **argv) {
     settings s;
     int rc;
@@ -29,8 +39,7 @@ int main(int argc, char **argv) {
         sigaction(SIGPIPE, NULL, &pipe_action) == 0 && pipe_action.sa_handler == SIG_IGN;
     signal(SIGPIPE, SIG_IGN); /* a write says EPIPE instead, so that there is an orderly end */
     signal(SIGXFSZ, SIG_IGN); /* likewise EFBIG */
-    if (options_parse(argc, argv, &s, &rc))
-        rc = s.command == COMMAND_RUN ? command_run(&s, ctrl_c_new()) : command_image(&s);
+    if (options_parse(argc, argv, &s, &rc)) rc = obey(&s);
     settings_free(&s);
     if (rc != ENDED_BY_PIPE) return rc;
     if (!pipe_ignored) end_as_on_a_closed_pipe();

@@ -165,6 +165,8 @@ static bool apply(parser *p, const option *o, char *v) {
         s->stats = true;
         s->stats_path = v;
         return true;
+    case OPT_CHECKPOINT: s->checkpoint = true; return true;
+    case OPT_KEY_FILE: s->key_file = v; return true;
     case OPT_IMAGE: s->image = v; return true;
     case OPT_GUEST: s->guest = v; return true;
     case OPT_ROOT: s->root = v; return true;
@@ -269,20 +271,73 @@ static bool check_image_command(parser *p) {
     return true;
 }
 
+/* Options, then the program, if one is named. */
+static bool program_words(parser *p) {
+    settings *s = p->s;
+    if (!leading_options(p)) return false;
+    if (s->code || s->module || p->at == p->end) return true;
+    s->script = *p->at++;
+    return program(p);
+}
+
+static bool freeze_command(parser *p) {
+    p->s->command = COMMAND_FREEZE;
+    if (!program_words(p)) return false;
+    if (!p->s->output) return stop(p, fail("freeze: -o FILE is missing"));
+    return true;
+}
+
+static bool thaw_command(parser *p) {
+    settings *s = p->s;
+    s->command = COMMAND_THAW;
+    if (!leading_options(p)) return false;
+    if (s->code || s->module) return stop(p, fail("thaw: the snapshot comes before the program"));
+    if (p->at == p->end) return stop(p, fail("thaw: which snapshot?"));
+    s->snapshot = *p->at++;
+    return program_words(p);
+}
+
+static bool snapshot_command(parser *p) {
+    if (p->at == p->end || strcmp(*p->at, "info") != 0)
+        return stop(p, fail("snapshot: \"%s\" is not a command; write snapshot info (a script of "
+                            "that name is ./snapshot)",
+                            p->at < p->end ? *p->at : ""));
+    p->at++;
+    p->s->command = COMMAND_SNAPSHOT;
+    if (!leading_options(p)) return false;
+    if (p->at == p->end) return stop(p, fail("snapshot info: which file?"));
+    p->s->snapshot = *p->at++;
+    if (!leading_options(p)) return false;
+    return p->at == p->end || stop(p, fail("snapshot info: one file at a time"));
+}
+
+static bool images_command(parser *p) {
+    return image_command(p) && check_image_command(p);
+}
+
 static bool parse(parser *p) {
+    static const struct {
+        const char *name;
+        bool (*parse)(parser *p);
+    } names[] = { { "image", images_command },
+                  { "freeze", freeze_command },
+                  { "thaw", thaw_command },
+                  { "snapshot", snapshot_command } };
     settings *s = p->s;
     char **first = p->at;
     if (!leading_options(p)) return false;
     if (s->code || s->module || p->at == p->end) return true;
     bool dashes = p->at > first && strcmp(p->at[-1], "--") == 0;
-    if (strcmp(*p->at, "image") != 0 || dashes) {
-        s->script = *p->at++;
-        return program(p);
+    for (size_t i = 0; !dashes && i < sizeof names / sizeof *names; i++) {
+        if (strcmp(*p->at, names[i].name) != 0) continue;
+        if (p->at > first)
+            return stop(p, fail("options of a run do not go with `%s`; write them after it",
+                                names[i].name));
+        p->at++;
+        return names[i].parse(p);
     }
-    if (p->at > first)
-        return stop(p, fail("options of a run do not go with `image`; write them after it"));
-    p->at++;
-    return image_command(p) && check_image_command(p);
+    s->script = *p->at++;
+    return program(p);
 }
 
 bool options_parse(int argc, char **argv, settings *s, int *exit_code) {

@@ -29,4 +29,31 @@ editor *editor_new(ctrl_c *c, input *in, const char *(*complete)(void *ctx, cons
 line_end editor_read(editor *e, const char *prompt, const char **line);
 void editor_free(editor *e);
 
+/* repl.c: beside the prompt, as Python has it there: without our prefix. */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* branch.c: ways back and twins, by lines that begin with a colon. */
+enum { BRANCH_WAYS = 100, BRANCH_LEVELS = 32 };
+#define BRANCH_BYTES ((size_t)512 << 20)
+
+typedef struct branch_way {
+    bru_snapshot *snapshot;
+    size_t len;
+    unsigned level; /* of the twin that it is of */
+} branch_way;
+
+typedef struct branches {
+    runner *r;
+    branch_way ways[BRANCH_WAYS]; /* oldest first */
+    size_t count, bytes;
+    bru_session *parents[BRANCH_LEVELS]; /* whom one comes back to */
+    unsigned level;
+} branches;
+
+/* Remembers the session as it is, and forgets the oldest if there are too many. */
+void branch_remember(branches *b);
+/* Whether the line was one of ours; then it was obeyed. */
+bool branch_line(branches *b, const char *line);
+void branches_free(branches *b);
+
 #endif

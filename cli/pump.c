@@ -50,7 +50,10 @@ static bru_status serve(pumping *p, const bru_event *e, bru_error *err) {
     case BRU_EVENT_INPUT: return give_input(p, e->wake_ns, err);
     case BRU_EVENT_CALL:
         return bru_session_reply(p->r->session, e->id, 0, none, sizeof none - 1, err);
-    case BRU_EVENT_WAIT: (void)io_wait(p->r->interrupts, -1, 0, e->wake_ns); return BRU_OK;
+    case BRU_EVENT_WAIT:
+        if (p->r->freeze) p->r->frozen = p->r->freeze(p->r);
+        if (!p->r->frozen) (void)io_wait(p->r->interrupts, -1, 0, e->wake_ns);
+        return BRU_OK;
     case BRU_EVENT_DROP:
     case BRU_EVENT_DONE: return BRU_OK;
     }
@@ -64,14 +67,15 @@ int pump(runner *r, const source *src, bru_exec_options options, bru_result **ou
     bru_event event = { .kind = BRU_EVENT_DROP };
     *out = NULL;
     ctrl_c_target(r->interrupts, r->session);
-    bru_status st = bru_session_start(r->session, src->text, src->len, &options, &err);
-    while (!st && event.kind != BRU_EVENT_DONE) {
+    bru_status st = BRU_OK;
+    if (src) st = bru_session_start(r->session, src->text, src->len, &options, &err);
+    while (!st && event.kind != BRU_EVENT_DONE && !r->frozen) {
         st = bru_session_next(r->session, &event, &err);
         if (!st) st = serve(&p, &event, &err);
     }
     ctrl_c_target(r->interrupts, NULL);
     if (st) return fail_error(&err);
-    if (p.failed)
+    if (p.failed || r->frozen)
         bru_result_free(event.result);
     else
         *out = event.result;

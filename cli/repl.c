@@ -2,6 +2,7 @@
 #include "prompt.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct prompt {
     editor *editor;
     block block;
     uint64_t timeout_ns;
+    branches branches;
     unsigned count; /* of statements, which name them in tracebacks */
 } prompt;
 
@@ -41,9 +43,14 @@ static const char *complete(void *ctx, const char *text, size_t len) {
     return bru_session_complete(p->r->session, text, len, &out, NULL) ? NULL : out;
 }
 
-/* Beside the prompt, as Python has it there: without our prefix. */
-static void tell(const char *text) {
-    (void)io_write(NULL, STDERR_FILENO, text, strlen(text), io_now() + 1000000000u);
+void tell(const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
+    (void)io_write(NULL, STDERR_FILENO, text, len, io_now() + 1000000000u);
 }
 
 static void greet(const runner *r, const bru_image *image) {
@@ -54,11 +61,11 @@ static void greet(const runner *r, const bru_image *image) {
     char line[512];
     int n = snprintf(line, sizeof line,
                      "Brumate %s: %.200s\nMemory %s, time of a statement %s. Ctrl-C stops it, "
-                     "Ctrl-D leaves.\n",
+                     "Ctrl-D leaves, :help tells of ways back.\n",
                      bru_version(), info.guest_build, number_show_size(l->memory_bytes, memory),
                      r->settings->timeout_given ? number_show_time(l->timeout_ns, timeout)
                                                 : "without limit");
-    if (n > 0) tell(line);
+    if (n > 0) tell("%s", line);
 }
 
 /* True: leave with `*rc`. */
@@ -71,8 +78,9 @@ static bool run(prompt *p, int *rc) {
     o.file_name = name;
     o.timeout_ns = p->timeout_ns;
     o.flags = BRU_EXEC_DISPLAY;
+    if (p->r->settings->checkpoint) branch_remember(&p->branches);
     *rc = pump(p->r, &src, o, &result);
-    if (*rc) return true;
+    if (*rc || p->r->frozen) return true;
     report_end(p->r->settings, result);
     if (p->r->settings->stats) (void)report_stats(p->r, result);
     bool leave = bru_result_reason(result) == BRU_REASON_EXITED;
@@ -109,6 +117,7 @@ static int loop(prompt *p) {
         case LINE_READ: break;
         }
         if (b->len == 0 && line[strspn(line, " \t\r\f")] == 0) continue;
+        if (b->len == 0 && branch_line(&p->branches, line)) continue;
         if (!block_add(b, line)) return fail("the statement is too long");
         if (word_of_leaving(b)) return 0;
         if (!whole(p)) continue;
@@ -132,17 +141,20 @@ static int run_atexit(prompt *p) {
 
 int repl(runner *r, const bru_image *image) {
     prompt p = { .r = r,
+                 .branches = { .r = r },
                  .timeout_ns =
                      r->settings->timeout_given ? r->settings->limits.timeout_ns : BRU_NO_LIMIT };
     p.editor = editor_new(r->interrupts, r->input, complete, &p);
     if (!p.editor) return fail("out of memory");
     if (!r->settings->quiet) greet(r, image);
     int rc = loop(&p);
-    if (rc < EXIT_OURS) {
+    bool goes_on = r->frozen || r->settings->output;
+    if (rc < EXIT_OURS && !goes_on) {
         int last = run_atexit(&p);
         if (last) rc = last;
     }
     editor_free(p.editor);
+    branches_free(&p.branches);
     free(p.block.text);
     return rc;
 }

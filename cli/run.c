@@ -1,4 +1,6 @@
 /* brumate [script | - | -c | -m]: from a command line to an exit code. */
+#include "program.h"
+
 #include "options.h"
 
 #include <errno.h>
@@ -6,15 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the program comes from, and what Python is told about it. */
-typedef struct program {
-    source source;
-    bru_exec_options exec;
-    const char **argv;
-    bool from_stdin, none;
-} program;
+void program_unload(program *p) {
+    program_free(&p->source);
+    free(p->argv);
+}
 
-static int load(const settings *s, program *p) {
+int program_load(const settings *s, program *p) {
     *p = (program){ .exec = BRU_EXEC_OPTIONS_INIT };
     p->argv = calloc(s->arg_count + 1, sizeof *p->argv);
     if (!p->argv) return fail("out of memory");
@@ -22,7 +21,8 @@ static int load(const settings *s, program *p) {
     p->exec.argv = p->argv;
     p->exec.argc = s->arg_count + 1;
     p->exec.timeout_ns = s->limits.timeout_ns;
-    p->exec.flags = s->interactive ? 0 : BRU_EXEC_PROGRAM; /* atexit runs after the prompt then */
+    /* With a prompt atexit runs behind that; what is to be frozen goes on, so it never does. */
+    p->exec.flags = s->interactive || s->output ? 0 : BRU_EXEC_PROGRAM;
     if (s->code) {
         p->argv[0] = "-c";
         p->exec.file_name = "<string>";
@@ -44,7 +44,7 @@ static int load(const settings *s, program *p) {
 }
 
 /* Only the image that came with us goes unchecked: nobody else can write it. */
-static int open_image(const settings *s, bru_image **out) {
+int image_open_for(const settings *s, bru_image **out) {
     bru_image_options o = BRU_IMAGE_OPTIONS_INIT;
     bru_error err = { 0 };
     o.guest_path = s->guest;
@@ -55,9 +55,8 @@ static int open_image(const settings *s, bru_image **out) {
 
 /* At a prompt somebody waits with a finger on Ctrl-C, and the session is worth more than the
  * moment: a long call into C gets the time to come back. */
-static int open_session(const settings *s, bru_image *image, bool prompt, bru_session **out) {
+bru_session_options session_options_for(const settings *s, bool prompt) {
     bru_session_options o = BRU_SESSION_OPTIONS_INIT;
-    bru_error err = { 0 };
     o.limits = s->limits;
     if (prompt && !s->grace_given) o.limits.grace_ns = UINT64_C(1000000) * REPL_GRACE_MS;
     o.mounts = s->mounts;
@@ -65,16 +64,16 @@ static int open_session(const settings *s, bru_image *image, bool prompt, bru_se
     o.env = s->env;
     o.env_count = s->env_count;
     o.flags = BRU_STREAM_OUTPUT | BRU_PULL_INPUT;
-    return bru_session_new(image, &o, out, &err) ? fail_error(&err) : 0;
+    return o;
 }
 
 /* Answers the exit code; `*went` tells whether a prompt may follow in the same session. */
-static int run_program(runner *r, const program *p, bool *went) {
+int program_run(runner *r, const program *p, bool *went) {
     bru_result *result;
     if (p->from_stdin) r->input->ended = true;
-    int rc = pump(r, &p->source, p->exec, &result);
+    int rc = pump(r, p->waiting ? NULL : &p->source, p->exec, &result);
     *went = rc == 0;
-    if (rc) return rc;
+    if (rc || r->frozen) return rc;
     report_end(r->settings, result);
     rc = bru_result_exit_code(result) & 0xff;
     if (r->settings->stats && report_stats(r, result)) rc = EXIT_OURS;
@@ -87,9 +86,9 @@ static int run_program(runner *r, const program *p, bool *went) {
     return rc;
 }
 
-static int run_in(runner *r, const program *p, const bru_image *image) {
+int program_run_in(runner *r, const program *p, const bru_image *image) {
     bool went = true;
-    int rc = p->none ? 0 : run_program(r, p, &went);
+    int rc = p->none ? 0 : program_run(r, p, &went);
     bool prompt = p->none || (r->settings->interactive && went && !p->from_stdin);
     return prompt ? repl(r, image) : rc;
 }
@@ -98,15 +97,18 @@ int command_run(const settings *s, ctrl_c *interrupts) {
     program p;
     input in = { 0 };
     bru_image *image = NULL;
-    runner r = { s, interrupts, NULL, &in, s->interactive };
-    int rc = load(s, &p);
-    if (!rc) rc = open_image(s, &image);
-    if (!rc) rc = open_session(s, image, p.none || s->interactive, &r.session);
-    if (!rc) rc = run_in(&r, &p, image);
+    runner r = { .settings = s, .interrupts = interrupts, .input = &in, .lines = s->interactive };
+    bru_error err = { 0 };
+    int rc = program_load(s, &p);
+    if (!rc) rc = image_open_for(s, &image);
+    if (!rc) {
+        bru_session_options o = session_options_for(s, p.none || s->interactive);
+        if (bru_session_new(image, &o, &r.session, &err)) rc = fail_error(&err);
+    }
+    if (!rc) rc = program_run_in(&r, &p, image);
     bru_session_free(r.session);
     bru_image_unref(image);
     input_free(&in);
-    program_free(&p.source);
-    free(p.argv);
+    program_unload(&p);
     return rc;
 }

@@ -433,6 +433,112 @@ class Prompt(Case):
         self.ends(end, 0, "2\nend\n")
 
 
+    def test_ways_back_and_twins(self):
+        t = self.started()
+        self.assertIn(":undo", t.say(":help"))
+        self.assertIn("Nothing to go back to", t.say(":undo"))
+        t.say("x = 1")
+        self.assertIn("Checkpoint of", t.say(":checkpoint"))
+        t.say("x = 2; open('/data/f', 'w').write('f')")
+        self.assertIn("Undone", t.say(":undo"))
+        t.say("import os")
+        self.assertIn("\r\n(1, [])\r\n", t.say("x, os.listdir('/data')"))
+        self.assertIn("This is no twin", t.say(":back"))
+        self.assertIn("In a twin", t.say(":fork"))
+        self.assertIn("Nothing to go back to", t.say(":undo"))
+        t.say("x = 99")
+        self.assertIn("\r\n99\r\n", t.say("x"))
+        t.say(":back")
+        self.assertIn("\r\n1\r\n", t.say("x"))
+        self.assertIn("No such command", t.say(":nosuch"))
+        self.assertIn("In a twin", t.say(":fork"))
+        t.type("\x04")
+        self.assertEqual(t.finish(), 0)
+
+    def test_checkpoints_before_each_statement(self):
+        t = self.started("--checkpoint", "--timeout", "200ms")
+        for line in ("x = [1]", "x.append(2)", "x.append(3)"):
+            t.say(line)
+        t.say(":undo")
+        self.assertIn("\r\n[1, 2]\r\n", t.say("x"))
+        # What a limit ended, variables and all, comes back too.
+        t.say("while 1:", "... ")
+        t.say("    try:", "... ")
+        t.say("        while 1: pass", "... ")
+        t.say("    except BaseException: pass", "... ")
+        self.assertIn("starts afresh", t.say(""))
+        t.say(":undo")
+        self.assertIn("\r\n[1, 2]\r\n", t.say("x"))
+        t.type("\x04")
+        self.assertEqual(t.finish(), 0)
+
+
+class Frozen(Case):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.file = self.folder + "/s"
+
+    def test_variables_and_files_are_there_when_thawed(self):
+        self.ends(run("freeze", "-o", self.file, "-c", "x = 41; open('f', 'w').write('kept'); print('a')"),
+                  0, "a\n")
+        self.ends(run("thaw", self.file, "-c", "x += 1; print(x, open('f').read())"), 0, "42 kept\n")
+        self.ends(run("thaw", self.file, "-c", "print(x)"), 0, "41\n")
+        self.ends(run("thaw", self.file, "-o", self.file, "-c", "x = 7"), 0, "")
+        self.ends(run("thaw", "-q", self.file, "-i", input="x\n"), 0, "7\n")
+        self.ends(run("thaw", self.file, input="print(x + 1)"), 0, "8\n")
+        self.assertEqual(os.listdir(self.folder), ["s"])
+
+    def test_what_waits_goes_on(self):
+        script = self.folder + "/s.py"
+        with open(script, "w") as f:
+            f.write("import asyncio, sys\nfor i in range(3):\n"
+                    "    print(i, sys.argv[1:], flush=True)\n    await asyncio.sleep(.3)\nsys.exit(5)\n")
+        self.ends(run("freeze", "-o", self.file, script, "a"), 0, "0 ['a']\n", "frozen while it waits")
+        self.assertIn("waiting: yes\n", run("snapshot", "info", self.file).out.decode())
+        for more in ([], ["-o", self.file], ["-c", "print('no more')"]):
+            self.assertEqual(run("thaw", self.file, *more).out, b"1 ['a']\n2 ['a']\n")
+        self.ends(run("thaw", self.file), 5, "1 ['a']\n2 ['a']\n")
+        code = "import asyncio\nfor i in range(2):\n    print(i)\n    await asyncio.sleep(.3)"
+        self.ends(run("freeze", "-o", self.file, "-c", code), 0, "0\n", "frozen while it waits")
+        self.ends(run("thaw", self.file, "-o", self.file, "-c", "await asyncio.sleep(.3); print('on')"), 0, "1\n",
+                  "frozen while it waits")
+        self.ends(run("thaw", "-q", self.file, "-i", input="i"), 0, "on\n1\n")
+
+    def test_a_program_that_fails_is_not_frozen(self):
+        for code, exit_code in (("1/0", 1), ("import sys; sys.exit(3)", 3)):
+            self.ends(run("freeze", "-o", self.file, "-c", code), exit_code, "", "nothing was frozen")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_wait_in_the_middle_of_a_call_passes(self):
+        self.ends(run("freeze", "-o", self.file, "-c", "import time; time.sleep(.05); print('on')"), 0, "on\n")
+        self.assertIn("waiting: no\n", run("snapshot", "info", self.file).out.decode())
+
+    def test_a_key_is_needed_where_there_is_one(self):
+        key, short = self.folder + "/key", self.folder + "/short"
+        for path, text in ((key, b"k" * 40), (short, b"k" * 9)):
+            with open(path, "wb") as f:
+                f.write(text)
+        self.one_line(run("freeze", "--key-file", short, "-o", self.file, "-c", ""), words="too short")
+        self.ends(run("freeze", "--key-file", key, "-o", self.file, "-c", "x = 1"), 0, "")
+        self.one_line(run("thaw", self.file, "-c", ""), words="give the key")
+        self.one_line(run("snapshot", "info", self.file), words="give the key")
+        self.ends(run("thaw", "--key-file", key, self.file, "-c", "print(x)"), 0, "1\n")
+        self.assertIn("signed: yes\n",
+                      run("snapshot", "info", "--key-file", key, self.file).out.decode())
+        with open(self.file, "r+b") as f:
+            f.seek(-40, 2)
+            f.write(b"spoilt")
+        self.one_line(run("thaw", "--key-file", key, self.file, "-c", ""), words="another key")
+        self.ends(run("freeze", "-o", self.file, "-c", "x = 1"), 0, "")
+        self.one_line(run("thaw", "--key-file", key, self.file, "-c", ""), words="not signed")
+
+    def test_a_file_that_is_no_snapshot(self):
+        self.one_line(run("thaw", IMAGE, "-c", ""), words="no Brumate snapshot")
+        self.one_line(run("snapshot", "info", self.folder), words="not a file")
+
+
 class Images(Case):
     def setUp(self):
         d = tempfile.TemporaryDirectory()
@@ -620,7 +726,8 @@ class Manual(Case):
 
     def test_options(self):
         helped = set()
-        for command in ([], ["image", "info"], ["image", "build"], ["image", "verify"]):
+        for command in ([], ["image", "info"], ["image", "build"], ["image", "verify"], ["freeze"],
+                        ["thaw"], ["snapshot", "info"]):
             text = run(*command, "--help").out.decode()
             helped |= set(re.findall(r"^  (-\S.*?|    --.*?)(?:  |$)", text, re.M))
         helped = {h.strip() for h in helped}

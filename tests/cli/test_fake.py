@@ -104,6 +104,19 @@ WRONG = [
     (["image", "build", "--preload", "a b"], "is not a list of modules"),
     (["image", "info", "--timeout", "1s"], "unknown option --timeout"),
     (["-c", b"\xff"], "-c: not UTF-8"),
+    (["freeze", "-c", ""], "-o FILE is missing"),
+    (["freeze", "-i", "-o", "x"], "unknown option -i"),
+    (["freeze", "-o", "/", "-c", ""], "not a regular file"),
+    (["freeze", "-o", "/tmp/x", "--key-file", "/no/such", "-c", ""], "--key-file: /no/such: No such"),
+    (["--timeout", "1s", "freeze", "-o", "x"], "do not go with `freeze`"),
+    (["thaw"], "which snapshot?"),
+    (["thaw", "-c", "1", "x"], "the snapshot comes before the program"),
+    (["thaw", "/no/such"], "cannot open the snapshot"),
+    (["snapshot"], '"" is not a command; write snapshot info'),
+    (["snapshot", "build"], '"build" is not a command'),
+    (["snapshot", "info"], "which file?"),
+    (["snapshot", "info", "a", "b"], "one file"),
+    (["snapshot", "info", "--timeout", "1s"], "unknown option --timeout"),
 ]
 
 # A program's file, and the line that refuses it.
@@ -232,6 +245,26 @@ class Lines(Case):
         self.assertEqual(self.shown("image", "build", "--guest", "g", "--root", "r", "--preload",
                                     "json,os.path", "-o", "o"),
                          "guest=g root=r preload=json\nos.path path=o\n")
+
+    def test_snapshot_commands(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = d + "/s"
+            ended = run("freeze", "-o", path, "-c", "out one\nwait 60000\nout two")
+            self.ends(ended, 0, "one\n", r"\Abrumate: frozen while it waits")
+            text = self.shown("snapshot", "info", path)
+            self.assertIn("id: 22\n", text)
+            self.assertIn("waiting: yes\nleft_seconds: 1.500\n", text)
+            self.assertIn("calls: f?[31m\n", text)
+            self.ends(run("thaw", path), 0, "two\n")
+            self.ends(run("thaw", path, "-c", "out more"), 0, "two\nmore\n")
+            for code, why in (("raise", 1), ("exit 7", 7), ("end timeout", 124)):
+                self.assertEqual(run("freeze", "-o", d + "/none", "-c", code).code, why)
+            self.ends(run("freeze", "-o", path, "-c", "restless\nwait 10"), 120, "", "not at rest")
+            self.assertEqual(os.listdir(d), ["s"])
+            for command in ("freeze", "thaw", "snapshot"):
+                with open(f"{d}/{command}", "w") as f:
+                    f.write("out a script")
+                self.ends(run("--", command, cwd=d), 0, "a script\n")
 
     def test_a_message_of_the_library_is_one_line(self):
         self.one_line(run("--image", "damaged", "-c", ""),
