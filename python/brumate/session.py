@@ -347,9 +347,13 @@ class Session:
             raise BrumateError(self._ended)
         self._core.clear_state()
 
-    def suspend(self, *, close: bool = False) -> Snapshot:
+    def suspend(self, *, close: bool = False, key: bytes | None = None) -> Snapshot:
         """The session's state as a `Snapshot`, taken between two runs, or while a run waits in an `await`: for calls
-        of host functions, or for a timer. The session goes on as before; `close`: it is closed.
+        of host functions, or for a timer. The session goes on as before.
+
+        close  end the session
+        key    sign the snapshot (HMAC) with these bytes, at least 16: then only who has them can make one that
+               `Snapshot.load`, given the same, takes
 
         Also from another task of the event loop, while `execute_async` waits: its open calls are in the snapshot. With
         `close`, that raises BrumateError there.
@@ -367,7 +371,7 @@ class Session:
 
         if self._ended is not None:
             raise BrumateError(self._ended)
-        snapshot = Snapshot._of(self._core.suspend())
+        snapshot = Snapshot._of(self._core.suspend(key))
         if close:
             if self._core.on_ready is not None:
                 from .asynchronous import take_away

@@ -22,6 +22,7 @@ __all__ = ["Checkpoint", "PendingCall", "Progress", "Snapshot", "SnapshotInfo", 
 class SnapshotInfo(NamedTuple):
     """What a snapshot is; sizes in bytes."""
 
+    id: str  # of what it holds
     image_id: str  # of the image that it belongs to
     guest_id: str  # of the build of the guest
     taken: float  # when, seconds since 1970
@@ -33,6 +34,7 @@ class SnapshotInfo(NamedTuple):
     waiting: bool  # a run waits in it; else the session was idle
     pending: int  # calls that wait for an answer
     time_left_ms: float | None  # of the run; None: no limit, or no run
+    signed: bool
     format: int  # of the bytes
 
 
@@ -67,18 +69,21 @@ class Snapshot:
         return self
 
     @staticmethod
-    def from_bytes(data: bytes | bytearray | memoryview) -> Snapshot:
-        """A snapshot from what `to_bytes` gave. ValueError: it is none, or damaged.
+    def from_bytes(
+        data: bytes | bytearray | memoryview, *, key: bytes | None = None
+    ) -> Snapshot:
+        """A snapshot from what `to_bytes` gave. ValueError: it is none, or damaged. BrumateError: it was not signed
+        with `key`, or without one, it was signed.
 
         From an untrusted source it can do no more than untrusted code could."""
-        return Snapshot._of(_native.Snapshot(data))
+        return Snapshot._of(_native.Snapshot(data, key))
 
     @staticmethod
-    def load(path: str | os.PathLike[str]) -> Snapshot:
-        """A snapshot from a file. ValueError: it is none, or damaged. FileNotFoundError, OSError."""
+    def load(path: str | os.PathLike[str], *, key: bytes | None = None) -> Snapshot:
+        """A snapshot from a file. Errors as for `from_bytes`; FileNotFoundError, OSError."""
         with open(path, "rb"):  # says what is wrong with a path as Python says it
             pass
-        return Snapshot._of(_native.Snapshot.load(path))
+        return Snapshot._of(_native.Snapshot.load(path, key))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Puts it into a file: whole and on the disk when this returns, or not at all; a file that was there
@@ -112,6 +117,7 @@ class Snapshot:
         i = self._data.info
         timed = i["waiting"] and i["left_ns"] != 2**64 - 1
         return SnapshotInfo(
+            id=i["id"],
             image_id=i["image_id"],
             guest_id=i["wasm_sha256"],
             taken=i["wall_ns"] / 1e9,
@@ -123,10 +129,13 @@ class Snapshot:
             waiting=i["waiting"],
             pending=i["call_count"],
             time_left_ms=i["left_ns"] / 1e6 if timed else None,
+            signed=i["signed"],
             format=i["format"],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._data.info["signed"]:
+            raise TypeError("a signed snapshot cannot be pickled, as its key would have to go along: send to_bytes()")
         return Snapshot.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
@@ -138,12 +147,14 @@ def resume(
     snapshot: Snapshot | bytes | bytearray | memoryview,
     *,
     replies: Mapping[int, Any] | None = None,
+    key: bytes | None = None,
     **options: Any,
 ) -> Session:
     """A new session with the snapshot in it: it goes on where the other was, with fresh entropy and the
     time that has passed meanwhile.
 
     replies  {id: value or exception} for calls of `Snapshot.pending`
+    key      that the snapshot was signed with, if bytes are given
     options  those of `Session`: callbacks, limits, mounts, ... are given anew. Open calls of functions that have an
              implementation here are performed, again if need be; the others stay pending
 
@@ -162,7 +173,7 @@ def resume(
     from .session import Session
 
     if not isinstance(snapshot, Snapshot):
-        snapshot = Snapshot.from_bytes(snapshot)
+        snapshot = Snapshot.from_bytes(snapshot, key=key)
     session = Session(**options)
     try:
         session.restore_state(snapshot)

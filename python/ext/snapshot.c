@@ -11,6 +11,8 @@ typedef struct snapshot_object {
 
 static PyTypeObject *snapshot_type;
 
+enum { KEY_MIN = 16 };
+
 /* Takes `snapshot` over. */
 static PyObject *wrap(bru_snapshot *snapshot) {
     snapshot_object *self = (snapshot_object *)snapshot_type->tp_alloc(snapshot_type, 0);
@@ -31,18 +33,38 @@ static PyObject *raise(const bru_error *err) {
     }
 }
 
+/* A key given as bytes, or None. False with an exception. */
+static bool take_key(PyObject *key, const void **bytes, size_t *len) {
+    *bytes = NULL;
+    *len = 0;
+    if (key == Py_None) return true;
+    if (!PyBytes_Check(key))
+        return PyErr_Format(PyExc_TypeError, "key must be bytes, not %.100s",
+                            Py_TYPE(key)->tp_name),
+               false;
+    *bytes = PyBytes_AS_STRING(key);
+    *len = (size_t)PyBytes_GET_SIZE(key);
+    if (*len >= KEY_MIN) return true;
+    PyErr_Format(PyExc_ValueError, "key must have at least %d bytes, not %zu", KEY_MIN, *len);
+    return false;
+}
+
 /* ---- The type -------------------------------------------------------------------------------- */
 
 static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = { "data", NULL };
+    static char *names[] = { "data", "key", NULL };
+    bru_snapshot_open_options o = BRU_SNAPSHOT_OPEN_OPTIONS_INIT;
+    PyObject *key = Py_None;
     Py_buffer bytes;
     bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*:Snapshot", names, &bytes)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*|O:Snapshot", names, &bytes, &key))
+        return NULL;
+    if (!take_key(key, &o.key, &o.key_len)) return PyBuffer_Release(&bytes), NULL;
     Py_BEGIN_ALLOW_THREADS
-    st = bru_snapshot_open(bytes.buf, (size_t)bytes.len, &snapshot, &err);
+    st = bru_snapshot_open_with(bytes.buf, (size_t)bytes.len, &o, &snapshot, &err);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&bytes);
     return st ? raise(&err) : wrap(snapshot);
@@ -55,15 +77,18 @@ static void snapshot_dealloc(snapshot_object *self) {
     Py_DECREF(type);
 }
 
-static PyObject *snapshot_load(PyObject *type, PyObject *path) {
+static PyObject *snapshot_load(PyObject *type, PyObject *const *args, Py_ssize_t n) {
+    bru_snapshot_open_options o = BRU_SNAPSHOT_OPEN_OPTIONS_INIT;
     PyObject *bytes;
     bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
     (void)type;
-    if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+    if (n != 2) return PyErr_BadArgument(), NULL;
+    if (!take_key(args[1], &o.key, &o.key_len) || !PyUnicode_FSConverter(args[0], &bytes))
+        return NULL;
     Py_BEGIN_ALLOW_THREADS
-    st = bru_snapshot_load(PyBytes_AS_STRING(bytes), &snapshot, &err);
+    st = bru_snapshot_load_with(PyBytes_AS_STRING(bytes), &o, &snapshot, &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(bytes);
     return st ? raise(&err) : wrap(snapshot);
@@ -101,12 +126,13 @@ static PyObject *snapshot_info(snapshot_object *self, void *unused) {
     bru_snapshot_info i;
     (void)unused;
     bru_snapshot_get_info(self->snapshot, &i);
-    return Py_BuildValue("{sssssKsKsKsKsKsKsOsIsIsI}", "image_id", i.image_id, "wasm_sha256",
-                         i.wasm_sha256, "wall_ns", i.wall_ns, "memory_bytes", i.memory_bytes,
-                         "changed_bytes", i.changed_bytes, "stored_bytes", i.stored_bytes,
-                         "file_bytes", i.file_bytes, "left_ns", i.left_ns, "waiting",
-                         i.waiting ? Py_True : Py_False, "call_count", i.call_count, "descriptors",
-                         i.descriptors, "format", i.format);
+    return Py_BuildValue("{sssssssKsKsKsKsKsKsOsOsIsIsI}", "id", i.id, "image_id", i.image_id,
+                         "wasm_sha256", i.wasm_sha256, "wall_ns", i.wall_ns, "memory_bytes",
+                         i.memory_bytes, "changed_bytes", i.changed_bytes, "stored_bytes",
+                         i.stored_bytes, "file_bytes", i.file_bytes, "left_ns", i.left_ns,
+                         "waiting", i.waiting ? Py_True : Py_False, "signed",
+                         i.is_signed ? Py_True : Py_False, "call_count", i.call_count,
+                         "descriptors", i.descriptors, "format", i.format);
 }
 
 /* (id, name) of each call that waits. */
@@ -141,7 +167,8 @@ static PyObject *snapshot_arguments(snapshot_object *self, PyObject *index) {
 }
 
 static PyMethodDef type_methods[] = {
-    { "load", (PyCFunction)snapshot_load, METH_O | METH_STATIC, "load(path): one from a file." },
+    { "load", (PyCFunction)(void (*)(void))snapshot_load, METH_FASTCALL | METH_STATIC,
+      "load(path, key): one from a file." },
     { "save", (PyCFunction)snapshot_save, METH_O, "save(path): to a file, whole or not at all." },
     { "to_bytes", (PyCFunction)snapshot_to_bytes, METH_NOARGS, "Its bytes." },
     { "calls", (PyCFunction)snapshot_calls, METH_NOARGS, "(id, name) of each call that waits." },
@@ -179,19 +206,19 @@ int snapshot_add(PyObject *module) {
 /* ---- Methods of Session -------------------------------------------------------------------------
  */
 
-static PyObject *session_suspend(session_object *self, PyObject *unused) {
+static PyObject *session_suspend(session_object *self, PyObject *key) {
+    bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
     bru_session *session = session_at_rest(self);
     bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
-    (void)unused;
-    if (!session) return NULL;
+    if (!session || !take_key(key, &o.key, &o.key_len)) return NULL;
     if (self->run.phase != RUN_NONE && (!self->run.stepwise || self->run.driven)) {
-        st = bru_session_snapshot(session, NULL, &snapshot, &err);
+        st = bru_session_snapshot(session, &o, &snapshot, &err);
     } else {
         self->run.in_call = true;
         Py_BEGIN_ALLOW_THREADS
-        st = bru_session_snapshot(session, NULL, &snapshot, &err);
+        st = bru_session_snapshot(session, &o, &snapshot, &err);
         Py_END_ALLOW_THREADS
         self->run.in_call = false;
     }
@@ -272,7 +299,8 @@ static PyObject *session_adopt(session_object *self, PyObject *other_) {
 #define FAST(name, function, doc)                                                                  \
     { name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, doc }
 PyMethodDef snapshot_methods[] = {
-    { "suspend", (PyCFunction)session_suspend, METH_NOARGS, "The session's state: a Snapshot." },
+    { "suspend", (PyCFunction)session_suspend, METH_O,
+      "suspend(key): the session's state, a Snapshot." },
     FAST("restore", session_restore,
          "restore(snapshot, stdin, on_stdout, on_stderr): to that state; a run that waited is "
          "this session's then, a stepwise one. BrumateError: of another image, or beyond the "
