@@ -5,6 +5,7 @@
  *   memory IMAGE SESSIONS LIMIT    idle sessions: memory each; stops at LIMIT MB in all
  *   overshoot IMAGE SAMPLES MS     how late a deadline of MS is met: a line a sample
  *   sleep IMAGE RUNS PARTS         twins and snapshots; big is a session with PARTS times 15 MB
+ *   park IMAGE FOLDER SESSIONS WAKES   sessions as files, some of them woken at random
  *   build GUEST ROOT FILE          one image build
  *
  * Each line is a JSON object. */
@@ -400,6 +401,71 @@ static void sleeping(size_t count, size_t parts) {
     free(v);
 }
 
+/* ------------------------------------------------------------------- park */
+
+static void park_path(char out[4200], const char *folder, size_t i) {
+    snprintf(out, 4200, "%s/%zu", folder, i);
+}
+
+/* Each one another: what it knows is its number. */
+static void park(const char *folder, size_t i, const bru_snapshot *like,
+                 const bru_session_options *o) {
+    char path[4200], line[40];
+    bru_error err;
+    bru_session *s = resume(like, o);
+    snprintf(line, sizeof line, "n = %zu", i);
+    run_us(s, line);
+    bru_snapshot *snapshot = snapshot_of(s);
+    park_path(path, folder, i);
+    if (bru_snapshot_save_with(snapshot, path, BRU_SAVE_UNSYNCED, &err)) die("save", err.message);
+    bru_snapshot_free(snapshot);
+    bru_session_free(s);
+}
+
+/* From the file to the end of its next statement. */
+static double wake_us(const char *folder, size_t i, const bru_session_options *o) {
+    char path[4200], line[80];
+    bru_snapshot *snapshot;
+    bru_error err;
+    park_path(path, folder, i);
+    snprintf(line, sizeof line, "assert f(n) == %zu + 1 and len(x['a']) == 3", i);
+    double begin = now_us();
+    if (bru_snapshot_load(path, &snapshot, &err)) die("load", err.message);
+    bru_session *s = resume(snapshot, o);
+    run_us(s, line);
+    double took = now_us() - begin;
+    bru_snapshot_free(snapshot);
+    bru_session_free(s);
+    return took;
+}
+
+static void parking(const char *folder, size_t count, size_t wakes) {
+    char path[4200];
+    uint32_t word = 1;
+    double *v = calloc(wakes + 1, sizeof *v);
+    bru_session *s = open_session(NULL);
+    run_us(s, "x = {'a': [1, 2, 3]}\ndef f(n): return n + 1");
+    bru_snapshot *like = snapshot_of(s);
+    if (!v || !count || !wakes) die("park", "nothing to do");
+    double begin = now_us();
+    for (size_t i = 0; i < count; i++) park(folder, i, like, NULL);
+    double each = (now_us() - begin) / (double)count;
+    for (size_t i = 0; i < wakes; i++) {
+        word = word * 1664525u + 1013904223u;
+        v[i] = wake_us(folder, (size_t)(word >> 8) % count, NULL);
+    }
+    qsort(v, wakes, sizeof *v, by_size);
+    printf("{\"parked\": %zu, \"park_ms\": %.4f, \"wake_ms\": %.4f, \"wake_p99_ms\": %.4f}\n",
+           count, each / 1e3, v[wakes / 2] / 1e3, v[wakes * 99 / 100] / 1e3);
+    for (size_t i = 0; i < count; i++) {
+        park_path(path, folder, i);
+        remove(path);
+    }
+    bru_snapshot_free(like);
+    bru_session_free(s);
+    free(v);
+}
+
 /* ------------------------------------------------------------------ build */
 
 static void build(const char *guest, const char *root, const char *path) {
@@ -415,13 +481,18 @@ static void build(const char *guest, const char *root, const char *path) {
 int main(int argc, char **argv) {
     bru_error err;
     if (argc < 5)
-        die("usage",
-            "bench-core turns|memory|overshoot|sleep IMAGE COUNT N | build GUEST ROOT FILE");
+        die("usage", "bench-core turns|memory|overshoot|sleep IMAGE COUNT N | "
+                     "park IMAGE FOLDER SESSIONS WAKES | build GUEST ROOT FILE");
     if (!strcmp(argv[1], "build")) {
         build(argv[2], argv[3], argv[4]);
         return 0;
     }
     if (bru_image_open(argv[2], NULL, &image, &err)) die("image", err.message);
+    if (!strcmp(argv[1], "park")) {
+        parking(argv[3], strtoul(argv[4], NULL, 10), argc > 5 ? strtoul(argv[5], NULL, 10) : 1);
+        bru_image_unref(image);
+        return 0;
+    }
     size_t a = strtoul(argv[3], NULL, 10), b = strtoul(argv[4], NULL, 10);
     if (!strcmp(argv[1], "turns"))
         turns(a, b);

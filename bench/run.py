@@ -233,6 +233,11 @@ class Bench:
         self.row("small session to bytes", "ms", f["suspend_ms"])
         self.row("those bytes", "kB", f["suspend_kb"])
         self.row("and back into a new session", "ms", f["resume_ms"])
+        parked, woken = (1000, 200) if self.options.quick else (10000, 1000)
+        with tempfile.TemporaryDirectory(dir=self.options.build) as folder:
+            f.update(self.measure("park", self.image, folder, parked, woken)[0])
+        self.row(f"woken from a file, of {f['parked']}: p99", "ms", f["wake_p99_ms"],
+                 note=f"median {f['wake_ms']:.2f} ms, a statement included; parking one {f['park_ms']:.2f} ms")
         self.row(f"session with {f['big_mb']} MB of pages to bytes", "ms", f["big_suspend_ms"],
                  note=f"{f['big_state_vs_zstd_x']:.2f}x of zstd alone for as many")
 
