@@ -10,7 +10,7 @@ from . import _native
 from .errors import InitializationError
 from .limits import ResourceLimits
 from .network import NetConfig
-from .registry import normalise
+from .registry import NAME_MAX, normalise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +146,13 @@ def _capture(name: object) -> str | None:
         raise TypeError(f"result_variable must be a string or None, not {type(name).__name__}")
     if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"result_variable {name!r} is not a name that Python code can use")
+    if name.startswith("__"):
+        raise ValueError(f"result_variable {name!r}: names that start with __ are Python's own")
+    size = len(name.encode())
+    if size > NAME_MAX:
+        raise ValueError(
+            f"result_variable {name[:20]!r}... has {size} bytes; {NAME_MAX} are the most"
+        )
     return name
 
 

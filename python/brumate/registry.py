@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallbackRegistry", "Function", "normalise"]
 
-NAME_MAX = 200  # characters
+NAME_MAX = 200  # bytes of UTF-8
 TEXT_MAX = 1 << 20  # bytes of a description or a schema
 
 _RESERVED = frozenset({"brumate", "_callbacks", "_"})
@@ -45,9 +45,10 @@ class Function:
 def _check_name(name: object) -> str:
     if not isinstance(name, str):
         raise TypeError(f"a callback's name must be a string, not {type(name).__name__}")
-    if len(name) > NAME_MAX:
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if size > NAME_MAX:
         raise ValueError(
-            f"callback name {name[:20]!r}... has {len(name)} characters; {NAME_MAX} is the most"
+            f"callback name {name[:20]!r}... has {size} bytes; {NAME_MAX} are the most"
         )
     for part in name.split("."):
         if not part.isidentifier():

@@ -79,7 +79,9 @@ static PyObject *raise_file(const bru_error *err, const char *path) {
     default: return native_raise(err);
     }
     PyObject *name = PyUnicode_DecodeUTF8(path, (Py_ssize_t)strlen(path), "surrogateescape");
-    PyObject *args = name ? Py_BuildValue("(isN)", code, err->message, name) : NULL;
+    PyObject *args =
+        name ? Py_BuildValue("(iNN)", code, native_text(err->message, strlen(err->message)), name)
+             : NULL;
     if (args) PyErr_SetObject(PyExc_OSError, args);
     Py_XDECREF(args);
     return NULL;

@@ -32,10 +32,11 @@ PyObject *native_raise_as(const char *name, const char *format, ...) {
     return raise_formatted(name, text);
 }
 
+/* Messages may quote what a guest or a file says, and are cut to their room: %s reads any bytes. */
 PyObject *native_raise(const bru_error *err) {
     switch (err->status) {
-    case BRU_ENOMEM: PyErr_SetString(PyExc_MemoryError, err->message); return NULL;
-    case BRU_EINVAL: PyErr_SetString(PyExc_ValueError, err->message); return NULL;
+    case BRU_ENOMEM: return PyErr_Format(PyExc_MemoryError, "%s", err->message);
+    case BRU_EINVAL: return PyErr_Format(PyExc_ValueError, "%s", err->message);
     case BRU_EBUSY:
     case BRU_ESTATE:
     case BRU_ENOTSUP: return native_raise_as("BrumateError", "%s", err->message);

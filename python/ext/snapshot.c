@@ -26,8 +26,8 @@ static PyObject *wrap(bru_snapshot *snapshot) {
 /* What is no snapshot is a ValueError, what does not fit here a BrumateError. */
 static PyObject *raise(const bru_error *err) {
     switch (err->status) {
-    case BRU_EFORMAT: return PyErr_SetString(PyExc_ValueError, err->message), NULL;
-    case BRU_ENOENT: return PyErr_SetString(PyExc_FileNotFoundError, err->message), NULL;
+    case BRU_EFORMAT: return PyErr_Format(PyExc_ValueError, "%s", err->message);
+    case BRU_ENOENT: return PyErr_Format(PyExc_FileNotFoundError, "%s", err->message);
     case BRU_ENOMEM: return native_raise(err);
     default: return native_raise_as("BrumateError", "%s", err->message);
     }
@@ -105,7 +105,7 @@ static PyObject *snapshot_save(snapshot_object *self, PyObject *path) {
     Py_DECREF(bytes);
     if (st == BRU_OK) Py_RETURN_NONE;
     if (st == BRU_ENOMEM) return native_raise(&err);
-    return PyErr_SetString(PyExc_OSError, err.message), NULL;
+    return PyErr_Format(PyExc_OSError, "%s", err.message);
 }
 
 static PyObject *snapshot_to_bytes(snapshot_object *self, PyObject *unused) {
@@ -159,7 +159,7 @@ static PyObject *snapshot_arguments(snapshot_object *self, PyObject *index) {
     size_t i = PyLong_AsSize_t(index);
     if (i == (size_t)-1 && PyErr_Occurred()) return NULL;
     if (bru_snapshot_get_call(self->snapshot, i, &c, &err))
-        return PyErr_SetString(PyExc_IndexError, err.message), NULL;
+        return PyErr_Format(PyExc_IndexError, "%s", err.message);
     if (run_arguments(c.data, c.len, &args, &kwargs)) both = PyTuple_Pack(2, args, kwargs);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);

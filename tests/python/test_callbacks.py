@@ -911,7 +911,7 @@ def test_session_calls_over_several_runs(run: Run):
 @pytest.mark.parametrize(
     "name",
     ["", "1a", "a b", "a-b", "a.", ".a", "a..b", "class", "a.class", "None", "print", "ValueError"]
-    + ["brumate", "_callbacks", "brumate.x", "__x", "a.__init__", "_", "a\0", "\ufb01x", "x" * 201],
+    + ["brumate", "_callbacks", "brumate.x", "__x", "a.__init__", "_", "a\0", "\ufb01x", "x" * 201, "ä" * 101],
 )
 def test_names_that_are_refused(name: str):
     for callbacks in (

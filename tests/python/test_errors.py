@@ -46,3 +46,13 @@ def test_execution_error_has_its_parts(sandbox: brumate.Sandbox):
 def test_uncaught_memory_error_is_a_limit(sandbox: brumate.Sandbox):
     with pytest.raises(brumate.ResourceLimitError, match="(?i)memory"):
         sandbox.execute("raise MemoryError")
+
+
+@pytest.mark.parametrize("before", ["", "x"])
+def test_long_texts_are_cut_between_letters(before: str):
+    """What the library cuts to its room may end within a letter."""
+    name = "/" + before + "ä" * 300
+    for wrong in ({"image": name}, {"mounts": {name: "/tmp"}}, {"mounts": {"/x": name}}):
+        with pytest.raises((brumate.InitializationError, ValueError), match="/x?ää") as failed:
+            brumate.Sandbox(**wrong)
+        assert "codec" not in str(failed.value)

@@ -154,6 +154,8 @@ def test_other_variable(name: str, run: Run):
         ("a b", ValueError),
         ("a.b", ValueError),
         ("class", ValueError),
+        ("__x", ValueError),
+        ("ä" * 101, ValueError),
         ("x'; evil", ValueError),
         (5, TypeError),
     ],
