@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .pool import Pool
     from .snapshot import Checkpoint, PendingCall, Progress, Snapshot, SnapshotInfo, resume
     from .storage import VfsStorage
+    from .store import Store, StoredSession
 
 __all__ = [
     "Artifact",
@@ -58,6 +59,8 @@ __all__ = [
     "Session",
     "Snapshot",
     "SnapshotInfo",
+    "Store",
+    "StoredSession",
     "TimeoutError",
     "VfsStorage",
     "__version__",
@@ -74,6 +77,8 @@ _LATER = {
     "SandboxFactory": "factory",
     "Snapshot": "snapshot",
     "SnapshotInfo": "snapshot",
+    "Store": "store",
+    "StoredSession": "store",
     "VfsStorage": "storage",
     "resume": "snapshot",
 }

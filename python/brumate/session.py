@@ -419,6 +419,10 @@ class Session:
         twin._core = core
         return twin
 
+    def _move(self) -> Session:
+        """This session as another object; this one is closed."""
+        return self._twin(self._core.move())
+
     def _copy_calls(self) -> Held | None:
         return None if self._held is None else type(self._held)(self._held)
 

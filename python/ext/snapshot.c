@@ -277,23 +277,35 @@ static PyObject *session_fork(session_object *self, PyObject *const *args, Py_ss
     return (PyObject *)other;
 }
 
-/* adopt(other): becomes what `other` is, which is closed. */
-static PyObject *session_adopt(session_object *self, PyObject *other_) {
-    if (!PyObject_TypeCheck(other_, session_type)) return PyErr_BadArgument(), NULL;
-    session_object *other = (session_object *)other_;
-    if (!session_given_up(self) || !session_at_rest(other)) return NULL;
-    unsigned long ticket = self->run.ticket + 1;
-    bru_session *session = self->session;
-    run_state run = self->run;
-    self->session = other->session;
-    self->run = other->run;
-    self->run.ticket = ticket;
-    other->session = NULL;
-    other->run = run;
+/* `to` becomes what `from` is, which is closed. What `to` was goes back by bru_session_free(). */
+static bru_session *change_hands(session_object *to, session_object *from) {
+    unsigned long ticket = to->run.ticket + 1;
+    bru_session *old = to->session;
+    run_state run = to->run;
+    to->session = from->session;
+    to->run = from->run;
+    to->run.ticket = ticket;
+    from->session = NULL;
+    from->run = run;
+    return old;
+}
+
+static PyObject *session_adopt(session_object *self, PyObject *other) {
+    if (!PyObject_TypeCheck(other, session_type)) return PyErr_BadArgument(), NULL;
+    if (!session_given_up(self) || !session_at_rest((session_object *)other)) return NULL;
+    bru_session *old = change_hands(self, (session_object *)other);
     Py_BEGIN_ALLOW_THREADS
-    bru_session_free(session);
+    bru_session_free(old);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
+}
+
+static PyObject *session_move(session_object *self, PyObject *unused) {
+    (void)unused;
+    if (!session_at_rest(self)) return NULL;
+    session_object *other = session_alike(self, NULL);
+    if (other) (void)change_hands(other, self);
+    return (PyObject *)other;
 }
 
 #define FAST(name, function, doc)                                                                  \
@@ -309,5 +321,7 @@ PyMethodDef snapshot_methods[] = {
          "fork(stdin, on_stdout, on_stderr): a twin; a run that waits is a stepwise one there."),
     { "adopt", (PyCFunction)session_adopt, METH_O,
       "adopt(other): becomes what the other session is, which is closed." },
+    { "move", (PyCFunction)session_move, METH_NOARGS,
+      "The session as another object: this one is closed." },
     { NULL, NULL, 0, NULL },
 };
