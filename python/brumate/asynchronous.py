@@ -32,6 +32,12 @@ __all__ = ["drive_privately", "execute", "go_on", "take_away"]
 # How long the end of a run waits for functions that were cancelled, seconds.
 CANCEL_GRACE = 0.05
 
+# How long a guest with only one call under way is left without a worker, since the answer may come at once: turns
+# of the loop if it is a task, else seconds. One way to a worker and back is saved then; other tasks of the guest
+# wait as long.
+LINGER_TURNS = 3
+LINGER = 0.0002
+
 # Begin a task at once, where Python can.
 _EAGER: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
@@ -318,12 +324,30 @@ class _LoopRun:
                 self.forget(event[1])
             if self.note is not None and kind in (HELD, DROP):
                 self.note(event)
+            if (kind == CALL_ASYNC or kind == CALL) and self.linger(kind):
+                return
         except BaseException as e:
             if kind != CALL_ASYNC or isinstance(e, (SystemExit, KeyboardInterrupt)):
                 self.fail(e)
                 return
             self.answers.append((event[1], False, e))
         self.go()
+
+    def linger(self, kind: int) -> bool:
+        """Whether the guest goes on later: with the answer of the only call under way, if that comes at once."""
+        if len(self.calls.tasks) + len(self.timers) != 1 or self.answers:
+            return False
+        if kind == CALL_ASYNC:
+            self.loop.call_soon(self.turn, LINGER_TURNS)
+        else:
+            self.timer = self.loop.call_later(LINGER, self.go)
+        return True
+
+    def turn(self, left: int) -> None:
+        if left and not self.answers:
+            self.loop.call_soon(self.turn, left - 1)
+        else:
+            self.go()
 
     def wait(self, event: Event) -> None:
         until = event[1]

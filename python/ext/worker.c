@@ -40,12 +40,13 @@ static void tell(session_object *job) {
     notifier_object *n = job->notifier;
     static const uint64_t one = 1;
     pthread_mutex_lock(&n->lock);
+    bool told = n->done != NULL; /* and not looked at yet: dispatch() goes on until there is none */
     job->next_job = NULL;
     *n->done_last = job;
     n->done_last = &job->next_job;
     atomic_store(&job->job_done, 1);
     native_wake(&job->job_done);
-    while (write(n->fd, &one, sizeof one) < 0 && errno == EINTR) {
+    while (!told && write(n->fd, &one, sizeof one) < 0 && errno == EINTR) {
     }
     pthread_mutex_unlock(&n->lock);
 }
