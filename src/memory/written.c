@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "written.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -119,8 +120,8 @@ static int fault_open(void) {
 }
 
 /* Somebody closed the descriptor, and its number may be another file's now: forget it. */
-static void pagemap_lost(int fd) {
-    atomic_compare_exchange_strong(&pagemap_fd, &fd, -1);
+static void lost(atomic_int *kept, int fd) {
+    atomic_compare_exchange_strong(kept, &fd, -1);
 }
 
 /* ---- Walks --------------------------------------------------------------------------------- */
@@ -130,8 +131,8 @@ static int scan_once(struct scan_request *request) {
         int fd = pagemap();
         if (fd < 0) return -1;
         int n = ioctl(fd, SCAN_REQUEST, request);
-        if (n >= 0) return n;
-        pagemap_lost(fd);
+        if (n >= 0 || errno == EPERM) return n; /* EPERM: the mapping is not tracked */
+        lost(&pagemap_fd, fd);
     }
     return -1;
 }
@@ -188,7 +189,7 @@ static bool read_entries(uint8_t *at, uint64_t *entries, size_t count) {
         int fd = pagemap();
         if (fd < 0) return false;
         if (pread(fd, entries, len, offset) == (ssize_t)len) return true;
-        pagemap_lost(fd);
+        lost(&pagemap_fd, fd);
     }
     return false;
 }
@@ -236,7 +237,11 @@ bool written_track(uint8_t *start, uint8_t *end) {
                                  .end = range.start + os_page(),
                                  .category_mask = SCAN_WRITTEN,
                                  .return_mask = SCAN_WRITTEN };
-    if (fd < 0 || ioctl(fd, FAULT_REGISTER, &on) != 0) return false;
+    if (fd < 0) return false;
+    if (ioctl(fd, FAULT_REGISTER, &on) != 0) {
+        if (errno == EBADF || errno == ENOTTY) lost(&fault_fd, fd);
+        return false;
+    }
     if (scan_once(&none) >= 0 && ioctl(fd, FAULT_PROTECT, &protect) == 0) return true;
     ioctl(fd, FAULT_UNREGISTER, &range);
     return false;

@@ -22,6 +22,12 @@ hypothesis.configuration.set_hypothesis_home_dir(
 hypothesis.settings.register_profile("here", database=None)
 hypothesis.settings.load_profile("here")
 
+
+def python_env() -> dict[str, str]:
+    """The environment of another Python that finds the modules that this one does."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
 Run = Callable[..., brumate.ExecuteResult]
 
 
@@ -65,7 +71,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             capture_output=True,
             text=True,
             timeout=timeout,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=python_env(),
         )
 
     return run_program
