@@ -228,7 +228,8 @@ class Bench:
     def sleep(self):
         count, parts = (200, 1) if self.options.quick else (1000, 3)
         self.asleep = f = self.measure("sleep", self.image, count, parts)[0]
-        self.row(f"twin of a live session, of {count}", "us", f["fork_us"])
+        self.row("twin of a live session", "us", f["fork_us"])
+        self.row(f"the same, {count} that live side by side", "us", f["fork_many_us"])
         self.row("private memory of a twin", "kB", f["fork_private_kb"])
         self.row("small session to bytes", "ms", f["suspend_ms"])
         self.row("those bytes", "kB", f["suspend_kb"])

@@ -48,7 +48,9 @@ static bool flags_fit(const snapshot_header *h) {
     static const uint8_t none[SNAPSHOT_ID];
     bool based = h->flags & SNAPSHOT_BASED, whole = memcmp(h->base, none, sizeof none) == 0;
     if (h->flags & ~(uint32_t)SNAPSHOT_FLAGS || based == whole) return false;
-    return !(h->flags & SNAPSHOT_BASE_FILES) || (based && !(h->flags & SNAPSHOT_HAS_FILES));
+    bool files = h->flags & SNAPSHOT_HAS_FILES;
+    if (h->flags & SNAPSHOT_FILES_OVER && !(based && files)) return false;
+    return !(h->flags & SNAPSHOT_BASE_FILES) || (based && !files);
 }
 
 /* Whether the sizes can be those of a snapshot, each for itself and all together. */
@@ -195,6 +197,22 @@ bru_status snapshot_part_begin(snapshot_writer *w, enum snapshot_part part, uint
     return raw ? BRU_OK : compress(w, NULL, 0, true, err);
 }
 
+/* A match may reach back over all that went before; finding one so far away takes a table of its
+ * own. */
+bru_status snapshot_part_over(snapshot_writer *w, enum snapshot_part part, uint64_t raw,
+                              const void *before, size_t before_len, bru_error *err) {
+    ZSTD_bounds windows = ZSTD_cParam_getBounds(ZSTD_c_windowLog);
+    int window = windows.lowerBound;
+    bru_status st = snapshot_part_begin(w, part, raw, err);
+    if (st || raw == 0) return st;
+    while (window < windows.upperBound && (1ull << window) < raw + before_len) window++;
+    ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_windowLog, window);
+    ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_enableLongDistanceMatching, 1);
+    if (ZSTD_isError(ZSTD_CCtx_refPrefix(w->zstd, before, before_len)))
+        return error_set(err, BRU_ENOMEM, "no memory for a snapshot");
+    return BRU_OK;
+}
+
 bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len, bru_error *err) {
     if (len == 0) return BRU_OK;
     w->left -= len;
@@ -247,19 +265,32 @@ static const uint8_t *part_at(const uint8_t *bytes, const snapshot_header *h,
     return bytes;
 }
 
-bru_status snapshot_unpack(const uint8_t *bytes, const snapshot_header *h, enum snapshot_part part,
-                           uint8_t **out, bru_error *err) {
+bru_status snapshot_unpack_over(const uint8_t *bytes, const snapshot_header *h,
+                                enum snapshot_part part, const void *before, size_t before_len,
+                                uint8_t **out, bru_error *err) {
     size_t raw = (size_t)h->parts[part].raw, stored = (size_t)h->parts[part].stored;
     uint8_t *to = mem_grow(NULL, raw + 1);
+    ZSTD_DCtx *zstd = fault_hit() ? NULL : ZSTD_createDCtx();
     *out = NULL;
-    if (!to) return error_set(err, BRU_ENOMEM, "no memory for %zu bytes of a snapshot", raw);
-    size_t got = ZSTD_decompress(to, raw, part_at(bytes, h, part), stored);
+    if (!to || !zstd) {
+        mem_free(to);
+        ZSTD_freeDCtx(zstd);
+        return error_set(err, BRU_ENOMEM, "no memory for %zu bytes of a snapshot", raw);
+    }
+    (void)ZSTD_DCtx_refPrefix(zstd, before, before_len);
+    size_t got = ZSTD_decompressDCtx(zstd, to, raw, part_at(bytes, h, part), stored);
+    ZSTD_freeDCtx(zstd);
     if (ZSTD_isError(got) || got != raw) {
         mem_free(to);
         return damaged(err, "a part of it does not unpack to its size");
     }
     *out = to;
     return BRU_OK;
+}
+
+bru_status snapshot_unpack(const uint8_t *bytes, const snapshot_header *h, enum snapshot_part part,
+                           uint8_t **out, bru_error *err) {
+    return snapshot_unpack_over(bytes, h, part, NULL, 0, out, err);
 }
 
 bru_status snapshot_stream_open(snapshot_stream *s, const uint8_t *bytes, const snapshot_header *h,

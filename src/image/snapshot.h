@@ -7,7 +7,8 @@
  *     files   the in-memory tree, as memtree_save() has it; may be missing
  *
  * A snapshot may hold only what changed since another one, its base: pages that differ from the
- * base's, and no files if they are the base's. Such a one is joined to its base to become whole.
+ * base's, and the files compressed with the base's as what went before, or not at all if they are
+ * the same. Such a one is joined to its base to become whole.
  *
  * All numbers are little-endian. The checksum finds damage, not malice: every number that is read
  * is checked against what it could do. */
@@ -32,7 +33,8 @@ enum {
     SNAPSHOT_SIGNED = 4u,
     SNAPSHOT_BASED = 8u,       /* changes since its base */
     SNAPSHOT_BASE_FILES = 16u, /* whose files it has */
-    SNAPSHOT_FLAGS = 31u
+    SNAPSHOT_FILES_OVER = 32u, /* its files unpack with its base's */
+    SNAPSHOT_FLAGS = 63u
 };
 
 enum { SNAPSHOT_ID = 16, SNAPSHOT_TAG = 32 };
@@ -92,6 +94,10 @@ BRU_MUST_CHECK bru_status snapshot_begin(snapshot_writer *w, int level, bru_erro
 /* Parts come in their order; each is given as many bytes as were announced, in any pieces. */
 BRU_MUST_CHECK bru_status snapshot_part_begin(snapshot_writer *w, enum snapshot_part part,
                                               uint64_t raw, bru_error *err);
+/* The same for a part that unpacks only with `before`, which must stay until the part is whole. */
+BRU_MUST_CHECK bru_status snapshot_part_over(snapshot_writer *w, enum snapshot_part part,
+                                             uint64_t raw, const void *before, size_t before_len,
+                                             bru_error *err);
 BRU_MUST_CHECK bru_status snapshot_put(snapshot_writer *w, const void *bytes, size_t len,
                                        bru_error *err);
 /* Names it if it has no id yet, seals and, with a key, signs; `w->out` then holds all of it. */
@@ -103,6 +109,11 @@ void snapshot_writer_free(snapshot_writer *w); /* `out` too, unless it was taken
 /* A whole part, uncompressed, into `*out` (owned, mem_free). `bytes` were checked. */
 BRU_MUST_CHECK bru_status snapshot_unpack(const uint8_t *bytes, const snapshot_header *h,
                                           enum snapshot_part part, uint8_t **out, bru_error *err);
+
+/* The same of a part that was written over `before`. */
+BRU_MUST_CHECK bru_status snapshot_unpack_over(const uint8_t *bytes, const snapshot_header *h,
+                                               enum snapshot_part part, const void *before,
+                                               size_t before_len, uint8_t **out, bru_error *err);
 
 /* A part, piece by piece. The bytes must stay. */
 typedef struct snapshot_stream {

@@ -36,29 +36,34 @@ static bru_status put_memory(bru_session *s, snapshot_writer *w, const bru_snaps
     return st;
 }
 
-/* Whether `base`, if there is one, has just these files. */
-static bru_status same_files(const bru_snapshot *base, const buf *files, bool *same,
-                             bru_error *err) {
-    const snapshot_header *h = base ? &base->header : NULL;
-    uint8_t *old = NULL;
-    *same = false;
-    if (!h || !(h->flags & SNAPSHOT_HAS_FILES) || h->parts[SNAPSHOT_FILES].raw != files->len)
+/* Files as what changed since the base's. */
+static bru_status put_files_over(snapshot_writer *w, const snapshot_header *base,
+                                 const uint8_t *before, const buf *files, bru_error *err) {
+    size_t len = (size_t)base->parts[SNAPSHOT_FILES].raw;
+    if (len == files->len && memcmp(before, files->data, len) == 0) {
+        w->header.flags |= SNAPSHOT_BASE_FILES;
         return BRU_OK;
-    bru_status st = snapshot_unpack(base->bytes, h, SNAPSHOT_FILES, &old, err);
-    *same = !st && memcmp(old, files->data, files->len) == 0;
-    mem_free(old);
-    return st;
+    }
+    w->header.flags |= SNAPSHOT_HAS_FILES | SNAPSHOT_FILES_OVER;
+    bru_status st = snapshot_part_over(w, SNAPSHOT_FILES, files->len, before, len, err);
+    return st ? st : snapshot_put(w, files->data, files->len, err);
 }
 
 static bru_status put_files(bru_session *s, snapshot_writer *w, const bru_snapshot *base,
                             bru_error *err) {
+    const snapshot_header *h = base ? &base->header : NULL;
+    uint8_t *before = NULL;
     buf files;
-    bool same = false;
     buf_init(&files, SNAPSHOT_FILES_MAX);
     bru_status st = memtree_save(s->tree, &files, err);
-    if (!st) st = same_files(base, &files, &same, err);
-    w->header.flags |= same ? SNAPSHOT_BASE_FILES : SNAPSHOT_HAS_FILES;
-    if (!st && !same) st = put_buffer(w, SNAPSHOT_FILES, &files, err);
+    if (!st && h && h->flags & SNAPSHOT_HAS_FILES) {
+        st = snapshot_unpack(base->bytes, h, SNAPSHOT_FILES, &before, err);
+        if (!st) st = put_files_over(w, h, before, &files, err);
+    } else if (!st) {
+        w->header.flags |= SNAPSHOT_HAS_FILES;
+        st = put_buffer(w, SNAPSHOT_FILES, &files, err);
+    }
+    mem_free(before);
     buf_free(&files);
     return st;
 }

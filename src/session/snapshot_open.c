@@ -177,7 +177,7 @@ static bru_status check_pair(const bru_snapshot *base, const bru_snapshot *chang
     if (memcmp(b->image_id, c->image_id, sizeof b->image_id) != 0 ||
         memcmp(b->wasm_sha256, c->wasm_sha256, sizeof b->wasm_sha256) != 0)
         return error_set(err, BRU_EFORMAT, "the snapshot is damaged: its base has another image");
-    if (c->flags & SNAPSHOT_BASE_FILES && !(b->flags & SNAPSHOT_HAS_FILES))
+    if (c->flags & (SNAPSHOT_BASE_FILES | SNAPSHOT_FILES_OVER) && !(b->flags & SNAPSHOT_HAS_FILES))
         return error_set(err, BRU_EFORMAT, "the snapshot is damaged: its base has no files");
     return BRU_OK;
 }
@@ -191,6 +191,23 @@ static bru_status copy_part(const bru_snapshot *from, enum snapshot_part part, s
     if (!st) st = snapshot_part_begin(w, part, raw, err);
     if (!st) st = snapshot_put(w, bytes, (size_t)raw, err);
     mem_free(bytes);
+    return st;
+}
+
+/* Files that were written over the base's. */
+static bru_status join_files(const bru_snapshot *base, const bru_snapshot *changes,
+                             snapshot_writer *w, bru_error *err) {
+    const snapshot_header *b = &base->header, *c = &changes->header;
+    uint64_t raw = c->parts[SNAPSHOT_FILES].raw;
+    uint8_t *before = NULL, *files = NULL;
+    bru_status st = snapshot_unpack(base->bytes, b, SNAPSHOT_FILES, &before, err);
+    if (!st)
+        st = snapshot_unpack_over(changes->bytes, c, SNAPSHOT_FILES, before,
+                                  (size_t)b->parts[SNAPSHOT_FILES].raw, &files, err);
+    if (!st) st = snapshot_part_begin(w, SNAPSHOT_FILES, raw, err);
+    if (!st) st = snapshot_put(w, files, (size_t)raw, err);
+    mem_free(before);
+    mem_free(files);
     return st;
 }
 
@@ -224,7 +241,9 @@ bru_status session_snapshot_join(const bru_snapshot *base, const bru_snapshot *c
     memcpy(h->wasm_sha256, c->wasm_sha256, sizeof h->wasm_sha256);
     if (!st) st = copy_part(changes, SNAPSHOT_STATE, &w, err);
     if (!st) st = join_memory(base, changes, &w, err);
-    if (!st && h->flags & SNAPSHOT_HAS_FILES)
+    if (!st && c->flags & SNAPSHOT_FILES_OVER)
+        st = join_files(base, changes, &w, err);
+    else if (!st && h->flags & SNAPSHOT_HAS_FILES)
         st = copy_part(base_files ? base : changes, SNAPSHOT_FILES, &w, err);
     if (!st) st = snapshot_from_writer(&w, o, out, err);
     snapshot_writer_free(&w);

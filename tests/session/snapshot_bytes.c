@@ -169,6 +169,7 @@ static const struct {
 } headers[] = {
     { offsetof(snapshot_header, version), 4, 3 },
     { offsetof(snapshot_header, flags), 4, 64 },
+    { offsetof(snapshot_header, flags), 4, SNAPSHOT_HAS_FILES | SNAPSHOT_FILES_OVER },
     { offsetof(snapshot_header, flags), 4, SNAPSHOT_HAS_FILES | SNAPSHOT_BASED },
     { offsetof(snapshot_header, flags), 4, SNAPSHOT_BASE_FILES },
     { offsetof(snapshot_header, base), 1, 1 },

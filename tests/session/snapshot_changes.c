@@ -44,6 +44,10 @@ static const struct {
     { "x = 1", "x = b'z' * 30000000", "print(len(x), x.count(b'z'))", "30000000 30000000\n" },
     { "x = b'z' * 30000000", "del x; y = 1", "print(y, 'x' in globals())", "1 False\n" },
     { "open('/data/f', 'w').write('one')", "x = 5", "print(open('/data/f').read(), x)", "one 5\n" },
+    { "open('/data/f', 'w').write('one')", "import os; os.remove('/data/f')",
+      "print(os.listdir('/data'))", "[]\n" },
+    { "pass", "open('/data/f', 'w').write('new' * 100000)",
+      "print(open('/data/f').read() == 'new' * 100000)", "True\n" },
     { "open('/data/f', 'w').write('one')", "open('/data/f', 'a').write('two')",
       "print(open('/data/f').read())", "onetwo\n" },
 };
@@ -107,6 +111,37 @@ TEST(a_small_change_is_some_kilobytes) {
     bru_snapshot_free(base);
     bru_snapshot_free(changes);
     bru_session_free(s);
+}
+
+TEST(a_small_change_among_much_data_in_files_is_some_kilobytes) {
+    bru_session *s = session_with(NULL);
+    CHECK_RUN(s,
+              "import os\nfor i in range(10): open(f'/data/{i}', 'wb').write(os.urandom(2000000))",
+              "");
+    bru_snapshot *base = snapshot_of(s);
+    CHECK_RUN(
+        s,
+        "open('/data/new', 'w').write('n'); f = open('/data/3', 'r+b'); f.seek(999999)\n"
+        "f.write(b'xyz'); f.close(); open('/data/9', 'ab').write(b'more'); os.remove('/data/0')",
+        "");
+    bru_snapshot *changes = changes_since(s, base);
+    REQUIRE(base && changes);
+    CHECK(size_of(base) > 20000000 && size_of(changes) < 100000);
+    bru_snapshot *whole = joined(base, changes);
+    REQUIRE(whole);
+    bru_session *other = resumed(whole);
+    REQUIRE(other);
+    bru_result *r = run(s, "import zlib; print([(n, zlib.crc32(open('/data/' + n, 'rb').read()))"
+                           " for n in sorted(os.listdir('/data'))])");
+    CHECK_RUN(other,
+              "import zlib; print([(n, zlib.crc32(open('/data/' + n, 'rb').read()))"
+              " for n in sorted(os.listdir('/data'))])",
+              bru_result_text(r, BRU_TEXT_OUTPUT, NULL));
+    bru_result_free(r);
+    bru_session_free(other);
+    bru_session_free(s);
+    bru_snapshot *all[] = { base, changes, whole };
+    EACH(one, all) bru_snapshot_free(*one);
 }
 
 TEST(changes_follow_upon_changes) {
@@ -251,7 +286,7 @@ TEST(changes_survive_each_failed_allocation) {
     bru_session *s = session_with(NULL);
     bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
     bru_snapshot *base = snapshot_of(s);
-    CHECK_RUN(s, "x = 1", "");
+    CHECK_RUN(s, "x = 1; open('/data/f', 'w').write('f')", "");
     REQUIRE(base);
     o.base = base;
     o.key = "a key of 16 bytes";
