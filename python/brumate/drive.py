@@ -126,7 +126,7 @@ def _forget_helpers() -> None:
 
 
 def start_helper(job: Callable[[_Helper], None]) -> bool:
-    """Performs `job` on a helper thread. False: there are as many as there may be, all of them stuck."""
+    """Performs `job` on a helper thread. False: there are as many as there may be, or can be, all of them stuck."""
     global _count
     try:
         helper = _idle.pop()
@@ -140,7 +140,11 @@ def start_helper(job: Callable[[_Helper], None]) -> bool:
         _count += 1
         helper = _Helper()
         helper.job = job
-        threading.Thread(target=helper.run, name=f"brumate-{_count}", daemon=True).start()
+        try:
+            threading.Thread(target=helper.run, name=f"brumate-{_count}", daemon=True).start()
+        except RuntimeError:
+            _count -= 1
+            return False
         return True
     helper.job = job
     helper.wakeup.release()
@@ -236,7 +240,9 @@ def drive_on_helper(core: Session, context: Context, note: Note = None) -> Event
     job = _Job(core, context, note)
     if not start_helper(job):
         core.abandon(job.ticket)
-        raise RuntimeError(f"{HELPERS_MAX} host functions are stuck: no thread is left to call one")
+        raise RuntimeError(
+            f"no thread is left to call a host function: {HELPERS_MAX} are stuck, or there can be no more"
+        )
     core.waker = job.interrupted
     try:
         taken = _wait(core, job)

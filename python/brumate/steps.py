@@ -116,27 +116,32 @@ def go_on(core: Session, held: Held, through: bool) -> Event:
     """Drives a run on to its end (DONE) or to where it waits (WAIT); `through`: but for timers."""
     context = None
     ticket = core.begin_drive()
-    while True:
-        event = core.advance(ticket, through)
-        if event[0] == GO:
-            if context is None:
-                from contextvars import copy_context
+    try:
+        while True:
+            event = core.advance(ticket, through)
+            if event[0] == GO:
+                if context is None:
+                    from contextvars import copy_context
 
-                context = copy_context()
-            on = drive_on_helper(core, context.copy(), held.note)
-            if on is None:
-                ticket = core.claim()
-                continue
-            event = on
-        if event[0] == DONE:
-            return event
-        if event[0] == WAIT:
-            core.end_drive()
-            return event
-        if event[0] in (HELD, DROP):
-            held.note(event)
-        if event[0] == LOST:
-            raise BrumateError("the run was taken over by another thread")
+                    context = copy_context()
+                on = drive_on_helper(core, context.copy(), held.note)
+                if on is None:
+                    ticket = core.claim()
+                    continue
+                event = on
+            if event[0] == DONE:
+                return event
+            if event[0] == WAIT:
+                core.end_drive()
+                return event
+            if event[0] in (HELD, DROP):
+                held.note(event)
+            if event[0] == LOST:
+                raise BrumateError("the run was taken over by another thread")
+    except BaseException:  # Ctrl-C between two events: the run is over, as that of execute() is
+        core.abandon(ticket)
+        core.end_drive()
+        raise
 
 
 def progress_of(event: Event, held: Held) -> Progress:

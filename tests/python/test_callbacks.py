@@ -442,6 +442,19 @@ def test_error_whose_text_takes_long_loses_the_run():
     time.sleep(0.1)  # its thread must not touch the session any more
 
 
+def test_no_thread_for_host_functions(monkeypatch: pytest.MonkeyPatch):
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with brumate.Session(callbacks={"echo": echo}) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr("brumate.drive._idle", [])
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="no thread is left"):
+                session.execute("await echo(1)")
+        assert session.execute("print(await echo(1))").stdout == "1\n"
+
+
 def test_names_of_keywords_are_text():
     """A guest below its functions may send others, which C functions of the host need not expect."""
     code = """

@@ -296,6 +296,18 @@ def test_state_after_an_interrupt(session: Session, run: Run):
     assert run(session, "print(x)").stdout == "1\n"
 
 
+def test_ctrl_c_between_two_steps_ends_the_run(monkeypatch: pytest.MonkeyPatch):
+    def stop(*event: Any) -> None:
+        raise KeyboardInterrupt
+
+    with Session(callbacks={"ask": None}) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr("brumate.steps.Held.note", stop)
+            with pytest.raises(KeyboardInterrupt):
+                session.start("await ask()")
+        assert session.execute("print(1)").stdout == "1\n"
+
+
 def test_interrupt_of_nothing_does_nothing(session: Session, run: Run):
     session.interrupt()
     assert run(session, "print(1)").stdout == "1\n"
