@@ -198,7 +198,7 @@ def test_start_performs_what_has_an_implementation():
         done = session.reply({call.id: {"any": [1, 2.5, b"value"]}})
         assert done.result.stdout == "{'any': [1, 2.5, b'value']} 2 2\n"
         assert session.execution_count == 1
-        assert "Asks a human" in session.execute("print(_callbacks.list())").stdout
+        assert "Asks a human" in session.execute("import _callbacks; print(_callbacks.list())").stdout
 
 
 def test_declared_functions_in_a_registry():
