@@ -1,5 +1,8 @@
 #include "asleep.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 /* The seed of every one; the wall clock begins in 2033. */
 static const bru_deterministic fixed = { { 7, 8, 9 }, 2000000000ull * 1000000000 };
 
@@ -49,6 +52,38 @@ TEST(the_same_code_is_the_same_to_the_bit) {
 
 static const char draw[] = "import random, os, time; print(random.random(), os.urandom(4), "
                            "time.time_ns(), time.monotonic_ns())";
+
+/* Runs everything and says what came of it, memory and files included. */
+static void run_all(char id[40]) {
+    bru_session *s = fixed_session(&fixed);
+    EACH(src, varied) bru_result_free(run(s, *src));
+    bru_snapshot *snapshot = snapshot_of(s);
+    bru_snapshot_info info;
+    bru_snapshot_get_info(snapshot, &info);
+    strcpy(id, info.id);
+    bru_snapshot_free(snapshot);
+    bru_session_free(s);
+}
+
+TEST(another_process_has_the_same_memory_and_so_has_a_used_instance) {
+    char first[40], again[40], other[40] = "";
+    int pipe_fds[2];
+    run_all(first);
+    run_all(again); /* in the instance that the first one left */
+    CHECK_STR(again, first);
+    REQUIRE(pipe(pipe_fds) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(pipe_fds[1], 1);
+        execl("/proc/self/exe", "test-deterministic", "--say", (char *)NULL);
+        _exit(127);
+    }
+    close(pipe_fds[1]);
+    (void)!read(pipe_fds[0], other, sizeof other - 1);
+    close(pipe_fds[0]);
+    waitpid(child, NULL, 0);
+    CHECK_STR(other, first);
+}
 
 TEST(another_seed_is_another_chance) {
     bru_deterministic other = fixed;
@@ -169,4 +204,10 @@ TEST(a_sandbox_of_the_kind_makes_each_run_the_same) {
     bru_sandbox_free(box);
 }
 
-TEST_MAIN
+int main(int argc, char **argv) {
+    if (argc < 2 || strcmp(argv[1], "--say") != 0) return test_main(argc, argv);
+    char id[40];
+    run_all(id);
+    printf("%s", id);
+    return 0;
+}
