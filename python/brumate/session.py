@@ -35,6 +35,7 @@ _ENDED = "the session has ended ({}): call reset() or restore_state() first"
 _BUSY = "the session is busy: one run at a time, and none from inside a callback"
 
 _MS_MAX = (2**63 - 1) // 1_000_000
+_TWINS_MAX = 10_000  # made by one call
 
 
 def _storage_of(vfs: object) -> Any:
@@ -301,6 +302,8 @@ class Session:
     def _answer(self, replies: Mapping[int, Any]) -> None:
         core = self._core
         held = self._calls()
+        if not hasattr(replies, "items"):
+            raise TypeError(f"replies must be a dict, not {type(replies).__name__}")
         given = dict(replies)
         unknown = [id for id in given if id not in held]
         if unknown and core.waiting:
@@ -399,10 +402,7 @@ class Session:
         """
         if n is None:
             return self._twin(self._twin_core())
-        if not isinstance(n, int) or isinstance(n, bool):
-            raise TypeError(f"n must be an int, not {type(n).__name__}")
-        if n < 0:
-            raise ValueError(f"n must be 0 or more, not {n}")
+        n = check_number("n", n, 0, _TWINS_MAX)
         return [self._twin(self._twin_core()) for _ in range(n)]
 
     def _twin_core(self) -> Core:
@@ -447,6 +447,8 @@ class Session:
     def rollback(self, checkpoint: Checkpoint) -> None:
         """Back to where `checkpoint` was made; as often as you like. Also after the session has ended; a run that waits
         is given up. BrumateError if a run is under way; ValueError: another session's checkpoint, or closed."""
+        if not hasattr(checkpoint, "_owner"):
+            raise TypeError(f"checkpoint must be a Checkpoint, not {type(checkpoint).__name__}")
         if checkpoint._owner is not self:
             what = "closed" if checkpoint.closed else "another session's"
             raise ValueError(f"the checkpoint is {what}")

@@ -81,6 +81,7 @@ class Snapshot:
     @staticmethod
     def load(path: str | os.PathLike[str], *, key: bytes | None = None) -> Snapshot:
         """A snapshot from a file. Errors as for `from_bytes`; FileNotFoundError, OSError."""
+        path = os.fspath(path)  # a number would be a descriptor, and closed
         with open(path, "rb"):  # says what is wrong with a path as Python says it
             pass
         return Snapshot._of(_native.Snapshot.load(path, key))

@@ -86,7 +86,7 @@ def test_twins_draw_entropy_of_their_own(session: Session):
 
 def test_fork_of_none_and_nonsense(session: Session):
     assert session.fork(0) == []
-    for n in (-1, 1.5, "2", True):
+    for n in (-1, 1.5, "2", True, 2**32):
         with pytest.raises((ValueError, TypeError), match="n must be"):
             session.fork(n)  # type: ignore[call-overload]
 
@@ -199,6 +199,12 @@ def test_checkpoints_that_cannot_be_gone_back_to(session: Session):
 
 
 # --- trials ---
+
+
+@pytest.mark.parametrize("checkpoint", [None, 5, "x"])
+def test_what_is_no_checkpoint(checkpoint: Any, session: Session):
+    with pytest.raises(TypeError, match="checkpoint must be"):
+        session.rollback(checkpoint)
 
 
 def test_trial_is_taken_back_on_an_exception(session: Session):

@@ -273,6 +273,23 @@ def test_replies_to_calls_that_are_not_pending():
                 refused()
 
 
+@pytest.mark.parametrize("replies", [None, 5, [(1, 2)], "x"])
+def test_replies_are_a_dict(replies: Any):
+    with Session(callbacks={"ask": None}) as session:
+        session.start("await ask()")
+        with pytest.raises(TypeError, match="replies must be"):
+            session.reply(replies)
+
+
+def test_a_number_is_no_path(tmp_path: Path):
+    """Of a descriptor that is open for something else nothing is read, and it stays open."""
+    with open(tmp_path / "file", "wb+") as file:
+        with pytest.raises(TypeError):
+            Snapshot.load(file.fileno())  # type: ignore[arg-type]
+        file.write(b"x")
+        file.flush()
+
+
 def test_finish_says_what_the_run_waits_for():
     with Session(callbacks=ASK) as session:
         call = session.start("print(await ask())").pending[0]
