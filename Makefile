@@ -15,7 +15,7 @@ MESON_OPTIONS ?=
 ASAN := -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized
 FUZZ_SECONDS ?= 60
 
-.PHONY: help setup demo test test-guest test-install test-python test-packages guest image host python wheel install \
+.PHONY: help setup demo test test-guest test-install test-python test-sleep test-packages guest image host python wheel install \
 	bench bench-quick bench-peers test-cpython test-asan test-python-asan \
 	test-tsan fuzz pgo format clean clean-cache FORCE
 
@@ -54,6 +54,10 @@ test-install: $(B)/core.bru  ## install into build/installed and use it as an em
 
 test-python: python $(B)/venv/.made  ## test the Python package
 	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/python $(PYTEST_ARGS)
+
+test-sleep: python $(B)/venv/.made  ## put sessions to sleep in every state, a thousand times, and kill who does it (minutes)
+	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider -c tests/python/pytest.ini \
+	    --rootdir tests/sleep tests/sleep $(PYTEST_ARGS)
 
 test-packages: python $(B)/venv/.made  ## use packages from PyPI in sandboxes (fetched once, into build/wheels)
 	@PYTHONPATH=$(abspath $(B)/python) $(B)/venv/bin/python -B -m pytest -q -p no:cacheprovider tests/packages $(PYTEST_ARGS)

@@ -178,7 +178,7 @@ class Folder:
     def files(self) -> Iterator[File]:
         with os.scandir(self.path) as entries:
             for entry in entries:
-                stem, dot, kind = entry.name.partition(".")
+                stem, _, kind = entry.name.partition(".")
                 if not stem or kind != "bru":
                     continue
                 try:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-    from typing import Any, Literal, overload
+    from typing import Any, Literal, TypedDict, overload
 
     from ._native import ExecuteResult, Session as Core
     from .files import Files
@@ -22,6 +22,25 @@ if TYPE_CHECKING:
     from .snapshot import Checkpoint, Snapshot, Trial
     from .steps import Held, PendingCall, Progress
     from .storage import VfsStorage
+
+    class Options(TypedDict, total=False):
+        """What a Session is made with."""
+
+        vfs: VfsStorage | None
+        vfs_mount_path: str
+        execution_timeout_ms: int | None
+        result_variable: str | None
+        callbacks: Callbacks | None
+        network: NetConfig | None
+        resource_limits: ResourceLimits | None
+        env: Mapping[str, str] | None
+        mounts: Mapping[str, Any] | None
+        stdin: Input
+        on_stdout: Listener
+        on_stderr: Listener
+        on_timeout: Literal["end", "interrupt"]
+        image: object
+
 else:
 
     def overload(function: object) -> object:
@@ -64,6 +83,9 @@ class Session:
     on_timeout            "end": after a timeout the session takes `reset` or `restore_state` only.
                           "interrupt": it goes on where it was stopped, if Python could be stopped softly
     The others are as for `Sandbox`.
+
+    The value of an expression at the end of the code is not shown, as it is not in a script: print it, or set `result`.
+    ``ExecuteResult.result`` tells that of the current run: None if its code neither sets nor names the variable.
 
     One run at a time; another thread's meanwhile raises BrumateError.
 
@@ -174,7 +196,8 @@ class Session:
         timeout_ms: float | None = None,
     ) -> ExecuteResult:
         """As `execute`, without blocking the event loop; see `Sandbox.execute_async`. If the task is
-        cancelled, the session has to be reset."""
+        cancelled (by ``asyncio.wait_for``, say), the session has to be reset; `timeout_ms` with
+        ``on_timeout="interrupt"``, or `interrupt`, stop a run and keep it."""
         from .asynchronous import execute
 
         if self._ended is not None:
@@ -529,7 +552,7 @@ class Session:
 
     @property
     def files(self) -> Files:
-        """The session's files, from outside: `Files`."""
+        """The session's files, from outside; ``help(session.files)`` says what can be done with them."""
         from .files import Files
 
         return Files(self._core, "/data")

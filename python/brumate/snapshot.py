@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Unpack
 
-    from .session import Session
+    from .session import Options, Session
 
 __all__ = ["Checkpoint", "PendingCall", "Progress", "Snapshot", "SnapshotInfo", "resume"]
 
@@ -149,7 +149,7 @@ def resume(
     *,
     replies: Mapping[int, Any] | None = None,
     key: bytes | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Session:
     """A new session with the snapshot in it: it goes on where the other was, with fresh entropy and the
     time that has passed meanwhile.

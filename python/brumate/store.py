@@ -18,8 +18,10 @@ from .snapshot import Snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-    from typing import Any
+    from collections.abc import Generator, Hashable
+    from typing import Unpack
+
+    from .session import Options
 
 __all__ = ["Store", "StoredSession"]
 
@@ -109,7 +111,7 @@ class Store:
         max_sessions: int | None = None,
         evict: bool = False,
         key: bytes | None = None,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> None:
         self._max_live = check_number("max_live", max_live, 0, 1_000_000)
         self._idle_seconds = _seconds("idle_seconds", idle_seconds)
@@ -137,7 +139,7 @@ class Store:
     @contextmanager
     def session(
         self, name: str, *, create: bool = True, timeout: float | None = 0.0
-    ) -> Iterator[Session]:
+    ) -> Generator[Session, None, None]:
         """The session of that name, for a `with` statement: woken, or made if there is none. Behind it the session is on
         the disk as it then is, also if the body raised; the object is closed.
 

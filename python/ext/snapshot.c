@@ -184,7 +184,8 @@ static PyGetSetDef getset[] = {
 };
 
 static PyType_Slot slots[] = {
-    { Py_tp_doc, (void *)"Snapshot(data)\n--\n\nA session's state. Use brumate.Snapshot." },
+    { Py_tp_doc,
+      (void *)"Snapshot(data, key=None)\n--\n\nA session's state. Use brumate.Snapshot." },
     { Py_tp_new, (void *)snapshot_new },
     { Py_tp_dealloc, (void *)snapshot_dealloc },
     { Py_tp_methods, type_methods },

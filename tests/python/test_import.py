@@ -6,7 +6,7 @@ import brumate
 
 NAMES = """Sandbox Session ExecuteResult ResourceLimits NetConfig CallbackRegistry SandboxFactory VfsStorage Pool
 Artifact FileInfo BrumateError EryxError ExecutionError InitializationError ResourceLimitError TimeoutError
-PackageError""".split()
+PackageError Snapshot SnapshotInfo PendingCall Progress Checkpoint Store StoredSession""".split()
 
 
 def test_names():
