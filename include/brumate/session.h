@@ -185,7 +185,8 @@ BRU_API BRU_MUST_CHECK bru_status bru_session_input(bru_session *session, const 
                                                     size_t len, bru_error *err);
 
 typedef enum bru_interrupt {
-    BRU_INTERRUPT_SOFT, /* KeyboardInterrupt at the next bytecode; hard after the grace */
+    BRU_INTERRUPT_SOFT, /* KeyboardInterrupt at the next bytecode; hard after the grace, here 100 ms
+                         * at least */
     BRU_INTERRUPT_HARD  /* at once; the session must be reset */
 } bru_interrupt;
 
@@ -235,6 +236,12 @@ enum bru_reset_flag { BRU_RESET_FILES = 1u /* forget the in-memory files too */ 
  * BRU_EBUSY  inside bru_session_next() on another thread. */
 BRU_API BRU_MUST_CHECK bru_status bru_session_reset(bru_session *session, unsigned flags,
                                                     bru_error *err);
+
+/* Gives an execution that waits `ns` more: its deadline moves, and so its duration does not count
+ * them. For embedders that let it wait for somebody whose time is not the guest's.
+ * BRU_ESTATE  none waits at rest (bru_session_next() has not said WAIT). */
+BRU_API BRU_MUST_CHECK bru_status bru_session_extend(bru_session *session, uint64_t ns,
+                                                     bru_error *err);
 
 /* Drops the variables of `__main__`; modules stay loaded, host functions stay known. What
  * destructors print is dropped, and they have some seconds. BRU_ESTATE  something runs, or the

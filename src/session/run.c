@@ -143,6 +143,18 @@ bru_status session_start(bru_session *s, const char *src, size_t len, const bru_
     return BRU_OK;
 }
 
+bru_status session_extend(bru_session *s, uint64_t ns, bru_error *err) {
+    if (s->phase != PHASE_REST)
+        return error_set(err, BRU_ESTATE, "no execution waits that could be given more time");
+    if (s->engine.deadline) {
+        uint64_t deadline = sum_or_never(s->engine.deadline, ns);
+        s->engine.deadline = deadline == UINT64_MAX ? 0 : deadline;
+    }
+    uint64_t started = sum_or_never(s->run.started, ns), now = clock_monotonic();
+    s->run.started = started < now ? started : now;
+    return BRU_OK;
+}
+
 bru_status session_run_again(bru_session *s, const session_waited *waited, bru_error *err) {
     session_run *run = &s->run;
     uint64_t now = clock_monotonic();
@@ -335,15 +347,14 @@ static bool expired(const bru_session *s, uint64_t now) {
  * is only the end of the grace: another stop must not strike the report of this one. */
 static void note_soft_stop(bru_session *s, const engine_report *report) {
     if (!report->soft_fired || s->run.stop != STOP_NONE) return;
-    uint64_t now = clock_monotonic(), from = now;
+    uint64_t now = clock_monotonic(), from = now, grace = s->limits.grace_ns;
     if (interrupted(s))
-        s->run.stop = STOP_INTERRUPT;
+        s->run.stop = STOP_INTERRUPT, grace = session_interrupt_grace(&s->limits);
     else if (expired(s, now))
         s->run.stop = STOP_DEADLINE, from = s->engine.deadline;
     else
         s->run.stop = STOP_CPU;
-    uint64_t end =
-        s->run.acked ? s->run.acked + SESSION_ACK_NS : sum_or_never(from, s->limits.grace_ns);
+    uint64_t end = s->run.acked ? s->run.acked + SESSION_ACK_NS : sum_or_never(from, grace);
     if (s->run.stop == STOP_DEADLINE || !s->engine.deadline || end < s->engine.deadline)
         s->engine.deadline = end;
     s->engine.soft_deadline.count = 0;

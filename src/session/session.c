@@ -303,7 +303,7 @@ void bru_session_interrupt(bru_session *s, bru_interrupt how) {
         if (!(was & ASKED_RUNS)) return;
     } while (
         !atomic_compare_exchange_weak(&s->asked, &was, was | (soft ? ASKED_SOFT : ASKED_HARD)));
-    engine_interrupt(s->guest, soft ? s->limits.grace_ns : 0);
+    engine_interrupt(s->guest, soft ? session_interrupt_grace(&s->limits) : 0);
     os_wake(&s->asked);
 }
 

@@ -58,6 +58,13 @@ enum session_asked { ASKED_RUNS = 1u, ASKED_SOFT = 2u, ASKED_HARD = 4u };
 /* Why a soft stop was made. */
 typedef enum session_stop { STOP_NONE, STOP_DEADLINE, STOP_CPU, STOP_INTERRUPT } session_stop;
 
+/* After an interrupt there is no deadline to keep, but a session to save: the least of its grace. */
+#define SESSION_INTERRUPT_GRACE_NS 100000000ull
+
+static inline uint64_t session_interrupt_grace(const bru_limits *l) {
+    return l->grace_ns > SESSION_INTERRUPT_GRACE_NS ? l->grace_ns : SESSION_INTERRUPT_GRACE_NS;
+}
+
 /* How much longer a guest may take that has noticed its soft stop and writes its report. */
 #define SESSION_ACK_NS 20000000ull
 
@@ -157,6 +164,7 @@ BRU_MUST_CHECK bru_status session_run_to_end(bru_session *s, const char *src, si
 BRU_MUST_CHECK bru_status session_ask(bru_session *s, enum agent_op op, const void *bytes,
                                       size_t len, bru_error *err);
 
+BRU_MUST_CHECK bru_status session_extend(bru_session *s, uint64_t ns, bru_error *err);
 BRU_MUST_CHECK bru_status session_clear(bru_session *s, bru_error *err);
 
 /* The guest is another one than was told of the host functions: its next execution tells it. */
