@@ -159,6 +159,7 @@ class Files:
             return call(path, *args)
         except OSError as e:
             if e.errno != errno.EINVAL:
+                e.strerror = (e.strerror or "").removeprefix(f"{path}: ")  # it follows, as the filename
                 raise
             error = e
         try:
@@ -209,7 +210,7 @@ class Files:
             piece = self._try(path, self._native.read_file, at, chunk)
 
     def list(self, path: str | None = None) -> list[FileInfo]:
-        """What is in a folder, by name; default: /data, of a storage its root."""
+        """What is in a folder, by name; default: /data (wherever `vfs` is shown), of a storage its root."""
         folder = self._top if path is None else path
         return [_info(raw) for raw in self._try(folder, self._native.list_files)]
 

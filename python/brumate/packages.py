@@ -178,7 +178,11 @@ def read_packages(
 def _read(path: str, python: tuple[int, ...], budget: Budget) -> Package:
     if not isinstance(path, str):
         raise TypeError(f"a package's path must be text, not {type(path).__name__}")
-    found = os.stat(path)  # FileNotFoundError says which
+    try:
+        found = os.stat(path)
+    except FileNotFoundError as e:
+        e.strerror = "no such file or folder (packages are paths; pip download gets them)"
+        raise
     from .trees import read_folder, read_tarball
 
     if stat.S_ISDIR(found.st_mode):

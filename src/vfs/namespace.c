@@ -91,7 +91,7 @@ bru_status vfs_mount(vfs *v, const char *path, vfs_fs *fs, bru_error *err) {
     size_t start = len;
     while (start > 0 && path[start - 1] != '/') start--;
     if (path[0] != '/' || !name_valid(path + start, len - start))
-        return error_set(err, BRU_EINVAL, "%s: a mount needs an absolute path of good names", path);
+        return error_set(err, BRU_EINVAL, "%s: cannot be mounted on: the path must start with / and end in a name", path);
     if (v->mount_count == VFS_MOUNTS_MAX)
         return error_set(err, BRU_ELIMIT, "no more than %u mounts", VFS_MOUNTS_MAX - 1);
     vfs_stat st;

@@ -217,6 +217,13 @@ def test_errors_are_those_of_python(
             list(answer)
 
 
+def test_an_error_names_its_path_once(files: Any):
+    with pytest.raises(FileNotFoundError) as caught:
+        files.get("/data/no")
+    assert str(caught.value) == "[Errno 2] no such file or folder: '/data/no'"
+    assert caught.value.filename == "/data/no"
+
+
 @pytest.mark.parametrize("data", [None, 5, object(), "\ud800"])
 def test_what_is_no_contents_leaves_the_file_alone(data: Any, files: Any):
     files.put("/data/file", b"x")

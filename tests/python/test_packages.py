@@ -513,7 +513,7 @@ def test_the_python_that_a_package_requires_is_compared_with_the_sandboxes(
 
 @pytest.mark.parametrize("name", ["missing.whl", "missing.tar.gz", "missing"])
 def test_a_path_with_nothing_there_is_file_not_found(tmp_path: Path, name: str):
-    with pytest.raises(FileNotFoundError, match=name):
+    with pytest.raises(FileNotFoundError, match=f"packages are paths.*{name}"):
         read(tmp_path / name)
 
 
