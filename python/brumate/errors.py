@@ -24,6 +24,7 @@ class BrumateError(Exception):
 
     ``result`` is the `ExecuteResult` of the run that failed, with everything it had printed, counted
     and shown by then, or None if nothing ran. ``str(error)`` says in words what happened.
+    To a caller who has made a mistake (a wrong argument, a missing file) Python's own exceptions tell it.
 
     Example::
 
@@ -57,9 +58,9 @@ class ExecutionError(BrumateError):
     """The code in the sandbox raised an exception, exited with a code other than 0, crashed, or was
     stopped by ``interrupt()``.
 
-    ``str(error)`` is the traceback as Python prints it. ``exception_type`` ("ValueError") and
-    ``exception_message`` ("oops") are its parts, or None where there was no exception;
-    ``exit_code`` is 1 for an exception, else the code the guest exited with.
+    ``str(error)`` is the traceback as Python prints it, or "exit code 3". ``exception_type`` ("ValueError",
+    "json.decoder.JSONDecodeError") and ``exception_message`` ("oops") are its parts, or None where there was no
+    exception; ``exit_code`` is 1 for an exception, 130 for ``interrupt()``, else the code the guest exited with.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class ExecutionError(BrumateError):
 
 
 class InitializationError(BrumateError):
-    """No Python could be started: the image, a mount, or a limit that is too small for it."""
+    """No Python could be started: the image or a factory's file is damaged, an import of a factory failed, something
+    cannot be mounted, or a limit is too small for Python itself."""
 
 
 class ResourceLimitError(BrumateError):
-    """The run used more memory, stack or output than it may. The message names the limit."""
+    """The run used more memory, stack or output than it may. The first line of the message says which; below is the
+    traceback, where there is one. A MemoryError that nothing caught comes as this, too."""
 
 
 class TimeoutError(BrumateError, builtins.TimeoutError):

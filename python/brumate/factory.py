@@ -34,8 +34,9 @@ class SandboxFactory:
     """Sandboxes and sessions that have packages, and modules imported, from their start.
 
     packages        paths of pure Python packages: wheels (.whl), tarballs (.tar.gz, .tgz; source
-                    distributions too) and folders (that hold packages or modules, or are a package)
-    imports         names of modules to import once, now; each sandbox starts with them imported
+                    distributions too) and folders (that hold packages or modules, or are a package).
+                    ``pip download --no-deps NAME`` gets one
+    imports         names of modules to import once, now: code still says ``import``, but it costs nothing
     timeout_ms      time that the imports may take, milliseconds
     max_memory_bytes  memory that the imports may use, Python's own included
 
@@ -229,7 +230,8 @@ class SandboxFactory:
 
     @property
     def size_bytes(self) -> int:
-        """The length of what `save` writes, bytes; on disk it is less: pages of zeros take no room.
+        """The length of what `save` writes, bytes: the whole Python, with the packages. On disk it is less: pages of
+        zeros take no room.
 
         Example::
 

@@ -158,7 +158,8 @@ class Pool(Executor):
     def map(  # type: ignore[override]
         self, codes: Iterable[str], timeout: float | None = None, **arguments: Any
     ) -> Iterator[ExecuteResult]:
-        """The results of `codes`, in their order; a failed run raises its exception when its turn comes.
+        """The results of `codes`, in their order; a failed run raises its exception when its turn comes, which ends the
+        iteration: take `submit` to see them all.
         TimeoutError (Python's own) `timeout` seconds after the call. Two for each thread are submitted ahead."""
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
             raise TypeError(f"timeout must be a number, not {type(timeout).__name__}")

@@ -30,15 +30,22 @@ class Sandbox:
 
     resource_limits  `ResourceLimits`: time, memory, output, calls
     network          `NetConfig`; without one there is no network
-    callbacks        host functions that guest code may call as ``await name(...)``: a `CallbackRegistry`,
-                     a list of dicts {"name", "fn", "description"?, "schema"?}, or a dict {name: function}
-    result_variable  the variable whose value becomes ``ExecuteResult.result``; None: none
+    callbacks        host functions that guest code may call as ``await name(...)``, at top level too: a
+                     `CallbackRegistry`, a list of dicts {"name", "fn", "description"?, "schema"?}, or a dict
+                     {name: function}. Without ``await`` nothing is called, as with any coroutine
+    result_variable  the variable whose value becomes ``ExecuteResult.result``, by way of JSON; None: none
     env              environment variables; nothing of the host's environment is shown
     mounts           {path in the guest: host path, or (host path, "ro" or "rw")}
-    stdin            standard input: text, bytes, or a function that gives some at each call and nothing at the end
+    stdin            standard input: text, bytes, or a function that gives some at each call and "" at the end.
+                     ``input()`` asks it until a line is whole: end each with a newline, as in
+                     ``stdin=lambda: ask() + "\\n"``. A prompt has gone to `on_stdout` by then
     on_stdout, on_stderr  functions called with text as it comes; the result has all of it too.
-                     They may be called on another thread, with the caller's context variables
+                     They may be called on another thread, with the caller's context variables. What they (or
+                     `stdin`) raise comes out of `execute`
     image            a `SandboxFactory`, or the path of an image; default: the package's own
+
+    Code starts in the folder /data, which is empty and may be written to, as may /tmp. There, ``import brumate`` is
+    another module: its ``show()`` hands out an `Artifact`.
 
     Any number of threads may use one sandbox at a time. Raises InitializationError if the image cannot be used,
     ValueError or TypeError that names a wrong argument.
@@ -118,7 +125,9 @@ class Sandbox:
         ExecutionError      the code raised, exited with a code other than 0, or crashed
         TimeoutError        it reached a time limit
         ResourceLimitError  it reached another limit
-        Each has what was printed by then in ``.stdout``, ``.stderr`` and ``.result``.
+        Each has what was printed by then in ``.stdout`` and ``.stderr``, the rest in ``.result``, and where the
+        code was in ``.traceback``. A traceback is printed to stderr too, as ever in Python: who shows both
+        shows it twice.
         """
         streams = self._streams
         core = self._take()
@@ -148,7 +157,7 @@ class Sandbox:
         timeout_ms: float | None = None,
     ) -> ExecuteResult:
         """As `execute`, without blocking the event loop. Asynchronous callbacks run on the caller's loop,
-        others on threads. Cancelling the task stops the guest.
+        others on threads. Cancelling the task stops the guest. `stdin` and listeners are not asynchronous.
 
         Example::
 

@@ -57,6 +57,10 @@ _MS_MAX = (2**63 - 1) // 1_000_000
 _TWINS_MAX = 10_000  # made by one call
 
 
+def _check_timeout(value: object) -> int:
+    return check_number("execution_timeout_ms", value, 1, _MS_MAX)
+
+
 def _storage_of(vfs: object) -> Any:
     if vfs is None:
         return None
@@ -133,6 +137,8 @@ class Session:
         self._keeps = on_timeout == "interrupt"
         self._vfs = vfs
         self._vfs_mount_path = _mount_path(vfs_mount_path)
+        if execution_timeout_ms is not None:
+            execution_timeout_ms = _check_timeout(execution_timeout_ms)
         self._recipe = recipe = Recipe(
             image,
             resource_limits,
@@ -141,13 +147,16 @@ class Session:
             result_variable,
             env,
             mounts,
+            timeout_ms=execution_timeout_ms,
             storage=_storage_of(vfs),
             storage_path=self._vfs_mount_path,
             grace=GRACE_TO_LIVE if self._keeps else GRACE,
         )
-        self._timeout_ms = recipe.limits.execution_timeout_ms
-        if execution_timeout_ms is not None:
-            self.execution_timeout_ms = execution_timeout_ms
+        self._timeout_ms = (
+            recipe.limits.execution_timeout_ms
+            if execution_timeout_ms is None
+            else execution_timeout_ms
+        )
         self._streams = streams_of(stdin, on_stdout, on_stderr)
         self._count = 0
         self._ended: str | None = None
@@ -246,7 +255,7 @@ class Session:
         implementation here (`fn` None, or not declared), or for a timer. Those that have one are performed meanwhile.
         The session can then be suspended or forked; `reply`, `progress`, `finish` go on, `reset` gives up.
 
-        The time limit counts while the run waits in memory, not while it sleeps in a snapshot.
+        Time in which the run is left waiting does not count against its limit, in memory or asleep.
         Arguments and errors as for `execute`.
 
         Example::
@@ -535,7 +544,7 @@ class Session:
     @execution_timeout_ms.setter
     def execution_timeout_ms(self, value: int | None) -> None:
         if value is not None:
-            value = check_number("execution_timeout_ms", value, 1, _MS_MAX)
+            value = _check_timeout(value)
         self._timeout_ms = value
 
     # ---- Files

@@ -38,7 +38,8 @@ class VfsStorage:
 
     @property
     def files(self) -> Files:
-        """The files, from outside; paths start at the storage's root: `Files`."""
+        """The files, from outside; paths start at the storage's root. ``help(storage.files)`` says what can be done
+        with them."""
         return Files(self._native, "/")
 
     def __repr__(self) -> str:
