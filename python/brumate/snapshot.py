@@ -156,7 +156,7 @@ def resume(
 
     replies  {id: value or exception} for calls of `Snapshot.pending`
     key      that the snapshot was signed with, if bytes are given
-    options  those of `Session`: callbacks, limits, mounts, ... are given anew. Open calls of functions that have an
+    options  those of `Session` (its time limit is the most that the run still gets): callbacks, limits, mounts, ... are given anew. Open calls of functions that have an
              implementation here are performed, again if need be; the others stay pending
 
     If a run waited (`Snapshot.waiting`), go on with it by `Session.progress`, `reply`, `finish` or

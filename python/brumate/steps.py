@@ -77,7 +77,7 @@ class Progress:
     result      its `ExecuteResult`, if it is
     pending     the calls that wait for `Session.reply`, in the order in which they were made
     wake_in_ms  milliseconds after which `Session.progress` finds something to do without any reply: a timer of
-                the guest's, or, where nothing else is waited for, its deadline. None: never
+                the guest's. None: never
     """
 
     __slots__ = ("done", "pending", "result", "wake_in_ms")
@@ -149,5 +149,4 @@ def progress_of(event: Event, held: Held) -> Progress:
     from time import monotonic
 
     wake, is_timer = event[1], event[2]
-    sleeps = wake < 2**64 - 1 and (is_timer or not held)
-    return Progress(None, held.values(), max(0.0, wake / 1e6 - monotonic() * 1e3) if sleeps else None)
+    return Progress(None, held.values(), max(0.0, wake / 1e6 - monotonic() * 1e3) if is_timer else None)

@@ -112,11 +112,12 @@ typedef struct run_state {
     uint64_t calls;        /* host functions called */
     open_call *open_calls; /* those that were not answered yet */
     size_t open, open_room;
-    size_t held;   /* those of them that nobody here performs: their answers come from outside */
-    bool waits;    /* the last event was WAIT */
-    bool stepwise; /* the run is left where it waits, to be gone on with later */
-    bool driven;   /* of such a run: somebody goes on with it now */
-    bool through;  /* of such a run: but not where a timer will go off */
+    size_t held;      /* those of them that nobody here performs: their answers come from outside */
+    bool waits;       /* the last event was WAIT */
+    bool stepwise;    /* the run is left where it waits, to be gone on with later */
+    bool driven;      /* of such a run: somebody goes on with it now */
+    uint64_t left_at; /* when nobody went on with it any more, CLOCK_MONOTONIC ns */
+    bool through;     /* of such a run: but not where a timer will go off */
     uint32_t host_call; /* in RUN_HOST: the call being performed, and since when; 0 since: none */
     uint64_t host_since;
     bool interrupted; /* interrupt() was called */
@@ -182,6 +183,9 @@ bool run_next(session_object *self);
 /* The session was put where a run waits, with `left` ns to go: from here on that is this object's
  * run, a stepwise one. `streams`: stdin, on_stdout, on_stderr. False with an exception. */
 bool run_wait_again(session_object *self, PyObject *const *streams, uint64_t left);
+
+/* The time that a stepwise run was left waiting is not the guest's: moves its deadline. */
+void run_unpause(session_object *self);
 
 /* Forgets the run: the library's has ended or been replaced. */
 void run_clear(session_object *self);

@@ -853,6 +853,7 @@ static PyObject *run_start(session_object *self, PyObject *const *args, Py_ssize
 static PyObject *run_start_steps(session_object *self, PyObject *const *args, Py_ssize_t n) {
     if (!begin(self, args, n)) return NULL;
     self->run.stepwise = true;
+    self->run.left_at = native_clock();
     Py_RETURN_NONE;
 }
 
@@ -872,6 +873,7 @@ bool run_wait_again(session_object *self, PyObject *const *streams, uint64_t lef
     run->streaming = run->interrupted = run->pending = false;
     run->host_since = 0;
     run->deadline = sum(now, left);
+    run->left_at = now;
     run->stepwise = run->waits = true;
     run->phase = RUN_OURS;
     self->forks = native_forks;
@@ -883,6 +885,15 @@ static PyObject *run_claim(session_object *self, PyObject *unused) {
     return PyLong_FromUnsignedLong(++self->run.ticket);
 }
 
+void run_unpause(session_object *self) {
+    run_state *run = &self->run;
+    uint64_t now = native_clock();
+    if (!run->stepwise || run->driven) return;
+    (void)!bru_session_extend(self->session, now - run->left_at, NULL);
+    run->deadline = sum(run->deadline, now - run->left_at);
+    run->left_at = now;
+}
+
 /* For who goes on with a stepwise run: keeps others from it until end_drive(), or its end. */
 static PyObject *run_begin_drive(session_object *self, PyObject *unused) {
     run_state *run = &self->run;
@@ -891,6 +902,7 @@ static PyObject *run_begin_drive(session_object *self, PyObject *unused) {
             native_raise_as("BrumateError", "no run waits in the session: start() one");
         return NULL;
     }
+    run_unpause(self);
     run->driven = true;
     return run_claim(self, unused);
 }
@@ -898,6 +910,7 @@ static PyObject *run_begin_drive(session_object *self, PyObject *unused) {
 static PyObject *run_end_drive(session_object *self, PyObject *unused) {
     (void)unused;
     self->run.driven = false;
+    self->run.left_at = native_clock();
     Py_RETURN_NONE;
 }
 

@@ -214,6 +214,7 @@ static PyObject *session_suspend(session_object *self, PyObject *key) {
     bru_error err = { 0 };
     bru_status st;
     if (!session || !take_key(key, &o.key, &o.key_len)) return NULL;
+    run_unpause(self);
     if (self->run.phase != RUN_NONE && (!self->run.stepwise || self->run.driven)) {
         st = bru_session_snapshot(session, &o, &snapshot, &err);
     } else {
@@ -272,6 +273,7 @@ static PyObject *session_fork(session_object *self, PyObject *const *args, Py_ss
     bru_error err = { 0 };
     if (n != 3) return PyErr_BadArgument(), NULL;
     if (!session) return NULL;
+    run_unpause(self);
     if (bru_session_fork(session, &twin, &err)) return raise(&err);
     session_object *other = session_alike(self, twin);
     if (other && self->run.phase != RUN_NONE && !share_run(self, other, args)) Py_CLEAR(other);

@@ -203,6 +203,10 @@ bru_status bru_session_reset(bru_session *session, unsigned flags, bru_error *er
     return st ? st : session_reset(session, flags, err);
 }
 
+bru_status bru_session_extend(bru_session *session, uint64_t ns, bru_error *err) {
+    return session_extend(session, ns, err);
+}
+
 bru_status bru_session_clear(bru_session *session, bru_error *err) {
     return session_clear(session, err);
 }

@@ -517,6 +517,36 @@ def test_timers_that_came_due_asleep_fire(session: Session):
         assert woken.progress().result.stdout == "fired\n"
 
 
+def test_time_left_waiting_in_memory_does_not_count():
+    with Session(callbacks=ASK) as session:
+        call = session.start("print(await ask())", timeout_ms=200).pending[0]
+        for _ in range(2):
+            time.sleep(0.2)
+            left = session.suspend().info.time_left_ms
+            assert left is not None and 50 < left <= 200
+            assert session.progress().pending == [call]
+        twin = session.fork()
+        time.sleep(0.2)
+        for s in (session, twin):
+            result = s.reply({call.id: "in time"}).result
+            assert result.stdout == "in time\n" and result.duration_ms < 200
+
+
+def test_a_wait_for_nothing_is_an_error_not_a_wait(session: Session):
+    with pytest.raises(ExecutionError, match="deadlock"):
+        session.start("import asyncio\nawait asyncio.Event().wait()")
+
+
+def test_a_woken_run_has_at_most_the_time_that_its_session_gives():
+    with Session(callbacks=ASK, execution_timeout_ms=600_000) as session:
+        session.start("await ask()")
+        snapshot = session.suspend()
+    for limit in (500_000, 700_000):
+        with resume(snapshot, execution_timeout_ms=limit) as woken:
+            left = woken.suspend().info.time_left_ms
+            assert left is not None and 400_000 < left <= min(limit, 600_000)
+
+
 def test_time_asleep_does_not_count():
     with Session(callbacks=ASK) as session:
         session.start("print(await ask())", timeout_ms=2_000)

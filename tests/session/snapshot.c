@@ -366,6 +366,23 @@ TEST(a_twin_has_the_deadline_of_the_execution_not_that_of_the_session) {
     bru_session_free(s);
 }
 
+TEST(an_execution_that_waits_can_be_given_more_time) {
+    bru_session_options o = with_functions();
+    bru_event event;
+    o.limits.timeout_ns = 50000000;
+    bru_session *s = session_with(&o);
+    CHECK_EQ(bru_session_extend(s, 1, NULL), BRU_ESTATE);
+    REQUIRE(start(s, "import asyncio\nawait asyncio.sleep(0.1)\nprint('on')"));
+    CHECK_EQ(bru_session_extend(s, 30 * 1000000000ull, NULL), BRU_OK);
+    CHECK_FINISH(s, "on\n");
+    REQUIRE(start(s, "await f()"));
+    CHECK_EQ(bru_session_extend(s, UINT64_MAX, NULL), BRU_OK);
+    CHECK_EQ(bru_session_next(s, &event, NULL), BRU_OK);
+    CHECK_EQ(event.kind, BRU_EVENT_WAIT);
+    CHECK(event.wake_ns == UINT64_MAX);
+    bru_session_free(s);
+}
+
 TEST(a_woken_execution_has_the_time_that_was_left_and_no_more_than_the_session_gives) {
     bru_session_options o = with_functions();
     bru_session *s = session_with(&o), *other = NULL;
