@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from . import _native
+from .errors import BrumateError
 from .steps import Held, PendingCall, Progress
 
 TYPE_CHECKING = False
@@ -23,13 +24,15 @@ class SnapshotInfo(NamedTuple):
     """What a snapshot is; sizes in bytes."""
 
     id: str  # of what it holds
+    base_id: str | None  # of the snapshot that it holds the changes since; None: it is whole
     image_id: str  # of the image that it belongs to
     guest_id: str  # of the build of the guest
     taken: float  # when, seconds since 1970
     size: int  # of the snapshot itself
     memory: int  # of the guest
     changed: int  # of it, what differs from the image
-    files: int  # before compression
+    stored: int  # of that, what is stored here, before compression
+    files: int  # before compression; 0 if they are those of its base
     open_files: int
     waiting: bool  # a run waits in it; else the session was idle
     pending: int  # calls that wait for an answer
@@ -82,8 +85,7 @@ class Snapshot:
     def load(path: str | os.PathLike[str], *, key: bytes | None = None) -> Snapshot:
         """A snapshot from a file. Errors as for `from_bytes`; FileNotFoundError, OSError."""
         path = os.fspath(path)  # a number would be a descriptor, and closed
-        with open(path, "rb"):  # says what is wrong with a path as Python says it
-            pass
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # says what is wrong as Python says it
         return Snapshot._of(_native.Snapshot.load(path, key))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -113,18 +115,49 @@ class Snapshot:
         return bool(self._data.info["waiting"])
 
     @property
+    def is_delta(self) -> bool:
+        """Whether it holds only what changed since another (``info.base_id``): `join` it with that, to wake it."""
+        return bool(self._data.info["base_id"])
+
+    def join(self, base: Snapshot, *, key: bytes | None = None) -> Snapshot:
+        """The whole snapshot of which this one holds the changes since `base`; `key` signs it. It has the id of the changes,
+        so it is the base of what was taken over them, too.
+
+        BrumateError: this one is whole, or of another base; ValueError: they were made up.
+
+        Example::
+
+            first = session.suspend()
+            session.execute("x += 1")
+            delta = session.suspend(base=first)         # some KB
+            brumate.resume(delta.join(first))
+        """
+        if not isinstance(base, Snapshot):
+            raise TypeError(f"base must be a Snapshot, not {type(base).__name__}")
+        return Snapshot._of(self._data.join(base._data, key))
+
+    def _check_whole(self) -> None:
+        base: str = self._data.info["base_id"]
+        if base:
+            raise BrumateError(
+                f"the snapshot holds only what changed since the one with the id {base}: join() it with that first"
+            )
+
+    @property
     def info(self) -> SnapshotInfo:
         """What it is: sizes in bytes, when it was taken, what it waits for."""
         i = self._data.info
         timed = i["waiting"] and i["left_ns"] != 2**64 - 1
         return SnapshotInfo(
             id=i["id"],
+            base_id=i["base_id"] or None,
             image_id=i["image_id"],
             guest_id=i["wasm_sha256"],
             taken=i["wall_ns"] / 1e9,
             size=self._data.size,
             memory=i["memory_bytes"],
             changed=i["changed_bytes"],
+            stored=i["stored_bytes"],
             files=i["file_bytes"],
             open_files=i["descriptors"],
             waiting=i["waiting"],
@@ -141,6 +174,8 @@ class Snapshot:
 
     def __repr__(self) -> str:
         state = f"waiting, {len(self.pending)} calls pending" if self.waiting else "idle"
+        if self.is_delta:
+            state = f"changes, {state}"
         return f"<Snapshot {state}, {self._data.size} bytes>"
 
 

@@ -144,7 +144,8 @@ class Store:
         the disk as it then is, also if the body raised; the object is closed.
 
         create   else KeyError if there is none
-        timeout  seconds to wait while another owner has it; 0: not at all; None: for ever
+        timeout  seconds to wait while another owner has it; 0: not at all; None: for ever. The thread
+                 waits: where tasks of one event loop may meet, leave it at 0
 
         BrumateError: another owner has it; the store is full; its file is damaged (it is kept aside) or belongs
         to another image; at the end: something still runs in it. What is on the disk then is what was saved before; so

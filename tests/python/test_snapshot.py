@@ -319,6 +319,130 @@ def test_reset_and_close_give_up_a_run_that_waits():
     session.close()
 
 
+def test_held_calls_count_against_the_limit_of_pending_ones():
+    limits = ResourceLimits(max_pending_callbacks=3)
+    with Session(callbacks=ASK, resource_limits=limits) as session:
+        progress = session.start(
+            "import asyncio\nr = await asyncio.gather(*(ask(n) for n in range(5)), return_exceptions=True)\nprint(*map(type, r[3:]))"
+        )
+        assert [call.args for call in progress.pending] == [(0,), (1,), (2,)]
+        done = session.reply({call.id: None for call in progress.pending})
+        assert done.result.stdout.count("CallError") == 2
+
+
+def test_functions_that_are_stuck_lose_the_run_step_by_step():
+    limits = ResourceLimits(callback_timeout_ms=100)
+    release = threading.Event()
+
+    async def stuck_async() -> None:
+        await asyncio.sleep(30)
+
+    functions: dict[str, Any] = {"ask": None, "stuck": lambda: release.wait(30), "stuck_async": stuck_async}
+    with Session(callbacks=functions, resource_limits=limits) as session:
+        for name in ("stuck", "stuck_async"):
+            progress = session.start(
+                f"import asyncio\nr = await asyncio.gather({name}(), ask(), return_exceptions=True)\nprint(type(r[0]).__name__, r[1])"
+            )
+            (call,) = progress.pending
+            assert session.reply({call.id: "fine"}).result.stdout == "TimeoutError fine\n"
+        release.set()
+
+
+def test_interrupt_reaches_a_run_that_waits():
+    with Session(callbacks=ASK) as session:
+        session.start("x = 1\nawait ask()")
+        session.interrupt()
+        with pytest.raises(ExecutionError, match="KeyboardInterrupt"):
+            session.progress()
+        assert session.execute("print(x)").stdout == "1\n"
+
+
+def test_one_thread_at_a_time_goes_on_with_a_run():
+    begun, release = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        begun.set()
+        release.wait(30)
+
+    with Session(callbacks={"ask": None, "slow": slow}) as session:
+        call = session.start("await ask()\nawait slow()\nprint('over')").pending[0]
+        told: list[str] = []
+        thread = threading.Thread(
+            target=lambda: told.append(session.reply({call.id: None}).result.stdout)
+        )
+        thread.start()
+        assert begun.wait(10)
+        for refused in (
+            session.progress, session.finish, session.reset, session.suspend, session.fork, session.close,
+            lambda: session.reply({}), lambda: session.execute("pass"),
+            lambda: asyncio.run(session.finish_async()),
+        ):
+            with pytest.raises(BrumateError, match="busy"):
+                refused()
+        release.set()
+        thread.join()
+        assert told == ["over\n"]
+
+
+def test_a_task_that_goes_on_with_a_run_keeps_others_from_it():
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def slow() -> str:
+            await gate.wait()
+            return "slow"
+
+        with Session(callbacks={"ask": None, "slow": slow}) as session:
+            progress = session.start("import asyncio\nprint(await ask(), await slow())")
+            with pytest.raises(BrumateError, match="waits for replies"):
+                await session.finish_async()
+            session._answer({progress.pending[0].id: 1})
+            task = asyncio.create_task(session.finish_async())
+            await asyncio.sleep(0.1)
+            for refused in (session.progress, session.reset, session.close, lambda: session.reply({})):
+                with pytest.raises(BrumateError, match="busy"):
+                    refused()
+            twin = session.fork()
+            gate.set()
+            assert (await task).stdout == "1 slow\n"
+            assert (await twin.finish_async()).stdout == "1 slow\n"
+
+    asyncio.run(main())
+
+
+def test_cancelling_finish_async_leaves_a_session_to_reset():
+    async def main() -> None:
+        async def slow() -> None:
+            await asyncio.sleep(30)
+
+        with Session(callbacks=ASK) as session:
+            session.start("await ask()")
+            snapshot = session.suspend()
+        with resume(snapshot, callbacks={"ask": slow}) as woken:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(woken.finish_async(), 0.1)
+            with pytest.raises(BrumateError, match="cancelled"):
+                woken.execute("pass")
+            woken.reset()
+            assert woken.execute("print(1)").stdout == "1\n"
+
+    asyncio.run(main())
+
+
+def test_ctrl_c_ends_a_run_that_goes_on(python: Callable[..., Any]):
+    done = python("""
+import brumate, os, signal, threading
+session = brumate.Session(callbacks={"ask": None})
+call = session.start("x = 1\\nawait ask()\\nwhile True: pass").pending[0]
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    session.reply({call.id: None})
+except KeyboardInterrupt:
+    print("stopped", session.execute("print(x)").stdout)
+""")
+    assert (done.stdout, done.stderr) == ("stopped 1\n\n", "")
+
+
 def test_the_time_limit_holds_step_by_step():
     with Session(callbacks=ASK) as session:
         call = session.start("await ask()\nwhile True: pass", timeout_ms=300).pending[0]
