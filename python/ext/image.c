@@ -41,14 +41,20 @@ static void image_dealloc(image_object *self) {
     Py_DECREF(type);
 }
 
+/* Texts of the manifest: whoever made the file chose the bytes. */
+static PyObject *manifest_text(void *text) {
+    return native_text(text, strlen(text));
+}
+
 static PyObject *image_info(image_object *self, void *unused) {
     (void)unused;
     bru_image_info info;
     bru_image_get_info(self->image, &info);
     return Py_BuildValue(
-        "{s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:K,s:I,s:I}", "guest_build", info.guest_build,
-        "wasm_sha256", info.wasm_sha256, "preloaded", info.preloaded, "note", info.note, "id",
-        info.id, "file_bytes", (unsigned long long)info.file_bytes, "memory_bytes",
+        "{s:O&,s:O&,s:O&,s:O&,s:s,s:K,s:K,s:K,s:K,s:I,s:I}", "guest_build", manifest_text,
+        info.guest_build, "wasm_sha256", manifest_text, info.wasm_sha256, "preloaded",
+        manifest_text, info.preloaded, "note", manifest_text, info.note, "id", info.id,
+        "file_bytes", (unsigned long long)info.file_bytes, "memory_bytes",
         (unsigned long long)info.memory_bytes, "stored_bytes",
         (unsigned long long)info.stored_bytes, "root_bytes", (unsigned long long)info.root_bytes,
         "root_entries", info.root_entries, "format", info.format);
