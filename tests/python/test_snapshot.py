@@ -155,6 +155,18 @@ def test_limits_of_the_waking_session_hold(session: Session):
         resume(snapshot, resource_limits=ResourceLimits(max_memory_bytes=64 << 20))
 
 
+def test_a_snapshot_belongs_to_its_image():
+    factory = brumate.SandboxFactory(imports=["fractions"])
+    with factory.create_session() as session:
+        session.execute("import sys; x = 'fractions' in sys.modules")
+        snapshot = session.suspend()
+        with session.fork() as twin:
+            assert twin.execute("print(x)").stdout == "True\n"
+    assert resume(snapshot, image=factory).execute("print(x)").stdout == "True\n"
+    with pytest.raises(BrumateError, match="another image"):
+        resume(snapshot)
+
+
 def test_a_key_is_asked_for(session: Session):
     signed, plain = session.suspend(key=KEY), session.suspend()
     assert signed.info.signed

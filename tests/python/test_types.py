@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -92,6 +93,26 @@ async def main() -> brumate.ExecuteResult:
         return await session.execute_async("print(x)")
 
 
+session = brumate.Session(callbacks={"ask": None})
+progress = session.start("await ask()")
+assert_type(progress, brumate.Progress)
+assert_type(progress.pending, list[brumate.PendingCall])
+assert_type(progress.result, brumate.ExecuteResult | None)
+assert_type(session.reply({1: "yes", 2: ValueError()}), brumate.Progress)
+assert_type(session.fork(), brumate.Session)
+assert_type(session.fork(3), list[brumate.Session])
+snapshot = session.suspend(close=True)
+assert_type(brumate.Snapshot.from_bytes(snapshot.to_bytes()).pending, list[brumate.PendingCall])
+assert_type(snapshot.info.time_left_ms, float | None)
+assert_type(brumate.resume(snapshot, replies={1: 2}, resource_limits=limits).finish(), brumate.ExecuteResult)
+session.rollback(session.checkpoint())
+with session.trial() as same:
+    assert_type(same, brumate.Session)
+store = brumate.Store("folder", max_live=5, idle_seconds=1.5, callbacks=registry)
+with store.session("name") as stored:
+    assert_type(stored, brumate.Session)
+assert_type(store.list(), list[brumate.StoredSession])
+
 try:
     pass
 except brumate.ExecutionError as error:
@@ -114,6 +135,8 @@ brumate.ResourceLimits(execution_timeout_ms="5")
 brumate.Sandbox(resource_limits=5)
 brumate.Sandbox().execute(5)
 brumate.Session(on_timeout="explode")
+brumate.resume(b"", on_timeout="explode")
+brumate.Store("folder", nonsense=1)
 brumate.Sandbox().execute("x").stdout = "y"
 """
 
@@ -183,3 +206,14 @@ def test_stub_is_that_of_the_extension(tmp_path: Path):
 
 def test_marker_is_there():
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_options_that_are_passed_on_are_all_those_of_a_session():
+    tree = ast.parse((PACKAGE / "session.py").read_text())
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    options = [n for n in classes["Options"].body if isinstance(n, ast.AnnAssign)]
+    (init,) = (n for n in classes["Session"].body if getattr(n, "name", "") == "__init__")
+    assert isinstance(init, ast.FunctionDef)
+    assert {ast.unparse(o.target): ast.unparse(o.annotation) for o in options} == {
+        a.arg: ast.unparse(a.annotation) for a in init.args.kwonlyargs if a.annotation
+    }
