@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import tempfile
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,68 @@ def snapshot_and_restore(session: Session) -> None:
     session.restore_state(session.snapshot_state())
 
 
+ASKING = brumate.CallbackRegistry()
+ASKING.add(None, name="ask")
+TWO_CALLS = "import asyncio\nprint(await asyncio.gather(ask('x' * 10_000), ask(k=[1] * 100)))"
+
+
+def step_by_step() -> None:
+    with Session(callbacks=ASKING) as asking:
+        for _ in range(3):
+            progress = asking.start(TWO_CALLS, stdin="x" * 1000, on_stdout=len)
+            asking.fork().close()
+            asking.checkpoint()
+            for call in progress.pending:
+                refuses(lambda: asking.reply({99: 1}))
+                assert call.args or call.kwargs
+                asking.reply({call.id: VALUE})
+        asking.start(TWO_CALLS)
+        asking.reset()
+        asking.start(TWO_CALLS)
+
+
+def sleep_and_wake() -> None:
+    with Session(callbacks=ASKING) as asking:
+        asking.start(TWO_CALLS, on_stdout=len)
+        snapshot = asking.suspend(key=b"k" * 16)
+        replies = {call.id: call.kwargs for call in snapshot.pending}
+        brumate.resume(snapshot.to_bytes(), key=b"k" * 16, replies=replies).finish()
+        woken = brumate.resume(snapshot, callbacks={"ask": lambda *a, **k: a})
+        asyncio.run(woken.finish_async())
+        asking.restore_state(snapshot)
+        refuses(lambda: brumate.Snapshot.from_bytes(snapshot.to_bytes()[:-1]))
+        refuses(lambda: asking.suspend(key=b"short"))
+
+
+def undo(session: Session) -> None:
+    session.execute("x = list(range(1000))")
+    before = session.checkpoint()
+    session.execute("del x")
+    session.rollback(before)
+    try:
+        with session.trial():
+            session.execute("del x; raise ValueError")
+    except brumate.ExecutionError:
+        pass
+    with session.trial():
+        for twin in session.fork(3):
+            twin.execute("x.clear()")
+
+
+def use_store(folder: str) -> None:
+    with brumate.Store(folder, callbacks=ASKING) as store:
+        for name in ("a", "A", "a"):
+            with store.session(name) as session:
+                session.execute("x = 1")
+        store.list()
+        store.brumate()
+        with store.session("b") as session:
+            session.start(TWO_CALLS)
+        with store.session("b") as session:
+            session.progress()
+        store.remove("b")
+
+
 def use_files(session: Session) -> None:
     session.files.put("/data/f", b"x" * 100_000)
     session.files.get("/data/f")
@@ -48,7 +111,13 @@ def use_files(session: Session) -> None:
 VALUE = {"a": [1, 2.5, "text", b"bytes" * 1000, None, True], "b": ({1, 2}, 2**100, 1j)}
 CALLBACKS: dict[str, Callable[..., Any]] = {"echo": lambda v=None: v, "boom": lambda: 1 / 0}
 
+STORE = tempfile.TemporaryDirectory()
+
 BODIES: dict[str, Callable[[Session, Sandbox], object]] = {
+    "step by step": lambda session, box: step_by_step(),
+    "sleep and wake": lambda session, box: sleep_and_wake(),
+    "undo": lambda session, box: undo(session),
+    "store": lambda session, box: use_store(STORE.name),
     "execute": lambda session, box: box.execute("print('x' * 1000); result = [1] * 100"),
     "exception": lambda session, box: fails(session, "raise ValueError('x' * 1000)"),
     "syntax error": lambda session, box: fails(session, "x = ["),
