@@ -41,11 +41,6 @@ HELPERS_MAX = 256
 COMPLETED, EXCEPTION, EXITED, TIMEOUT, CPU_LIMIT, MEMORY_LIMIT, OUTPUT_LIMIT, STACK_LIMIT = range(8)
 
 
-def _limit_message(result: ExecuteResult) -> str:
-    detail = result._detail or result._reason_text
-    return f"{detail}\n{result._traceback}".rstrip() if result._traceback else detail
-
-
 def error_of(result: ExecuteResult) -> BrumateError | None:
     """The exception that a result is raised as, or None if the run ended well."""
     reason = result._reason
@@ -55,13 +50,15 @@ def error_of(result: ExecuteResult) -> BrumateError | None:
         what = "CPU time limit" if reason == CPU_LIMIT else "time limit"
         return TimeoutError(f"the {what} was reached after {result.duration_ms:.0f} ms", result)
     if reason in (MEMORY_LIMIT, OUTPUT_LIMIT, STACK_LIMIT):
-        return ResourceLimitError(_limit_message(result), result)
+        return ResourceLimitError(result._detail or result._reason_text, result)
     if reason == EXCEPTION and result._type == "MemoryError":
-        return ResourceLimitError(f"out of memory\n{result._traceback}".rstrip(), result)
+        return ResourceLimitError("the memory limit was reached: MemoryError", result)
     if reason == EXCEPTION:
         message = result._traceback.rstrip() or f"{result._type}: {result._message}"
     elif reason == EXITED:
         message = f"exit code {result.exit_code}"
+        if result._message:
+            message += f": {result._message}"
     else:
         message = result._traceback.rstrip() or result._detail or result._reason_text
     return ExecutionError(

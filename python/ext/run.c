@@ -314,9 +314,30 @@ static answer answer_of_exception(PyObject *exception) {
     return (answer){ error_text(exception), 0 };
 }
 
+/* value_encode(), whose errors begin with "value" and the place in it: with what it is here. */
+static PyObject *encode_as(const char *what, PyObject *value) {
+    PyObject *bytes = value_encode(value, BRU_VALUE_MAX);
+    if (bytes) return bytes;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+        return NULL;
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyObject *text = error ? PyObject_Str(error) : NULL;
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    if (utf8 && strncmp(utf8, "value", 5) == 0)
+        PyErr_Format(type, "%s%s", what, utf8 + 5);
+    else
+        PyErr_Restore(Py_XNewRef(type), Py_XNewRef(error), NULL);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return NULL;
+}
+
 /* Of a value, NULL: of the exception under way; that is also told if the value cannot cross. */
 static answer answer_of(PyObject *value) {
-    PyObject *bytes = value ? value_encode(value, BRU_VALUE_MAX) : NULL;
+    PyObject *bytes = value ? encode_as("the function's answer", value) : NULL;
     if (bytes) return (answer){ bytes, 1 };
     PyObject *exception = take_exception();
     answer a = exception ? answer_of_exception(exception) : (answer){ NULL, 0 };
@@ -728,7 +749,7 @@ static bool check_inputs(PyObject *inputs) {
 static bool take_inputs(bru_exec_options *o, PyObject *inputs, PyObject **bytes) {
     if (inputs == Py_None || (PyDict_Check(inputs) && PyDict_GET_SIZE(inputs) == 0)) return true;
     if (!check_inputs(inputs)) return false;
-    *bytes = value_encode(inputs, BRU_VALUE_MAX);
+    *bytes = encode_as("inputs", inputs);
     if (!*bytes) return false;
     o->inputs = PyBytes_AS_STRING(*bytes);
     o->inputs_len = (size_t)PyBytes_GET_SIZE(*bytes);
