@@ -84,8 +84,8 @@ class InitializationError(BrumateError):
 
 
 class ResourceLimitError(BrumateError):
-    """The run used more memory, stack or output than it may. The first line of the message says which; below is the
-    traceback, where there is one. A MemoryError that nothing caught comes as this, too."""
+    """The run used more memory, stack or output than it may; the message says which. A MemoryError that
+    nothing caught comes as this, too."""
 
 
 class TimeoutError(BrumateError, builtins.TimeoutError):
