@@ -30,6 +30,7 @@ from .session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .deterministic import Deterministic
     from .factory import SandboxFactory
     from .files import FileInfo
     from .pool import Pool
@@ -42,6 +43,7 @@ __all__ = [
     "BrumateError",
     "CallbackRegistry",
     "Checkpoint",
+    "Deterministic",
     "EryxError",
     "ExecuteResult",
     "ExecutionError",
@@ -70,6 +72,7 @@ __all__ = [
 # Looked up when they are first used, to keep the import short.
 _LATER = {
     "Checkpoint": "snapshot",
+    "Deterministic": "deterministic",
     "FileInfo": "files",
     "PendingCall": "snapshot",
     "Pool": "pool",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from .deterministic import Deterministic
     from .registry import Callbacks
 
     Mounts = Mapping[str, str | tuple[str, str]] | Iterable[tuple[str | os.PathLike[str], str, str]]
@@ -156,6 +157,15 @@ def _capture(name: object) -> str | None:
     return name
 
 
+def _deterministic(given: object) -> tuple[bytes | None, int]:
+    """Seed and start."""
+    if given is None:
+        return None, 0
+    from .deterministic import told
+
+    return told(given)
+
+
 def streams_of(stdin: Any, on_stdout: Any, on_stderr: Any) -> tuple[Any, Any, Any]:
     """Standard input and listeners that hold for all runs."""
     if stdin is not None and not isinstance(stdin, (str, bytes)) and not callable(stdin):
@@ -186,6 +196,7 @@ class Recipe:
         storage: _native.Storage | None = None,
         storage_path: str | None = None,
         grace: int = 0,
+        deterministic: Deterministic | int | bytes | None = None,
     ) -> None:
         if network is not None and not isinstance(network, NetConfig):
             raise TypeError(f"network must be a NetConfig, not {type(network).__name__}")
@@ -218,6 +229,7 @@ class Recipe:
             storage,
             storage_path,
             capture,
+            *_deterministic(deterministic),
         )
 
     def make(self) -> _native.Session:

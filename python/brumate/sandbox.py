@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native import ExecuteResult, Session as Core
+    from .deterministic import Deterministic
     from .limits import ResourceLimits
     from .network import NetConfig
     from .registry import Callbacks
@@ -43,6 +44,8 @@ class Sandbox:
                      They may be called on another thread, with the caller's context variables. What they (or
                      `stdin`) raise comes out of `execute`
     image            a `SandboxFactory`, or the path of an image; default: the package's own
+    deterministic    a seed (an int, or at most 32 bytes) or `Deterministic`: each run meets the same time and chance,
+                     so that the same code gives the same again
 
     Code starts in the folder /data, which is empty and may be written to, as may /tmp. There, ``import brumate`` is
     another module: its ``show()`` hands out an `Artifact`.
@@ -71,9 +74,11 @@ class Sandbox:
         on_stdout: Listener = None,
         on_stderr: Listener = None,
         image: object = None,
+        deterministic: Deterministic | int | bytes | None = None,
     ) -> None:
         self._recipe = Recipe(
-            image, resource_limits, network, callbacks, result_variable, env, mounts
+            image, resource_limits, network, callbacks, result_variable, env, mounts,
+            deterministic=deterministic,
         )
         self._streams = streams_of(stdin, on_stdout, on_stderr)
         self._idle: list[Core] = []

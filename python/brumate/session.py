@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypedDict, overload
 
     from ._native import ExecuteResult, Session as Core
+    from .deterministic import Deterministic
     from .files import Files
     from .limits import ResourceLimits
     from .network import NetConfig
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         on_stderr: Listener
         on_timeout: Literal["end", "interrupt"]
         image: object
+        deterministic: Deterministic | int | bytes | None
 
 else:
 
@@ -131,6 +133,7 @@ class Session:
         on_stderr: Listener = None,
         on_timeout: Literal["end", "interrupt"] = "end",
         image: object = None,
+        deterministic: Deterministic | int | bytes | None = None,
     ) -> None:
         if on_timeout not in ("end", "interrupt"):
             raise ValueError(f"on_timeout must be 'end' or 'interrupt', not {on_timeout!r}")
@@ -151,6 +154,7 @@ class Session:
             storage=_storage_of(vfs),
             storage_path=self._vfs_mount_path,
             grace=GRACE_TO_LIVE if self._keeps else GRACE,
+            deterministic=deterministic,
         )
         self._timeout_ms = (
             recipe.limits.execution_timeout_ms
@@ -382,13 +386,17 @@ class Session:
             raise BrumateError(self._ended)
         self._core.clear_state()
 
-    def suspend(self, *, close: bool = False, key: bytes | None = None) -> Snapshot:
+    def suspend(
+        self, *, close: bool = False, key: bytes | None = None, base: Snapshot | None = None
+    ) -> Snapshot:
         """The session's state as a `Snapshot`, taken between two runs, or while a run waits in an `await`: for calls
         of host functions, or for a timer. The session goes on as before.
 
         close  end the session
         key    sign the snapshot (HMAC) with these bytes, at least 16: then only who has them can make one that
                `Snapshot.load`, given the same, takes
+        base   an earlier snapshot of this session, or one that it woke from: only what changed since is taken, which
+               is smaller, and has to be joined (`Snapshot.join`) before it wakes
 
         Also from another task of the event loop, while `execute_async` waits: its open calls are in the snapshot. With
         `close`, that raises BrumateError there.
@@ -406,7 +414,9 @@ class Session:
 
         if self._ended is not None:
             raise BrumateError(self._ended)
-        snapshot = Snapshot._of(self._core.suspend(key))
+        if base is not None and not isinstance(base, Snapshot):
+            raise TypeError(f"base must be a Snapshot, not {type(base).__name__}")
+        snapshot = Snapshot._of(self._core.suspend(key, None if base is None else base._data))
         if close:
             if self._core.on_ready is not None:
                 from .asynchronous import take_away
@@ -527,6 +537,7 @@ class Session:
             raise BrumateError(_BUSY)
         if not isinstance(snapshot, Snapshot):
             snapshot = Snapshot.from_bytes(snapshot)
+        snapshot._check_whole()
         self._core.restore(snapshot._data, *self._streams)
         self._ended = None
         self._held = held_of(snapshot) if snapshot.waiting else None

@@ -30,7 +30,7 @@ class SnapshotInfo(NamedTuple):
     taken: float  # when, seconds since 1970
     size: int  # of the snapshot itself
     memory: int  # of the guest
-    changed: int  # of it, what differs from the image
+    changed: int  # of it, what differs from the image, or from the base
     stored: int  # of that, what is stored here, before compression
     files: int  # before compression; 0 if they are those of its base
     open_files: int
@@ -192,14 +192,15 @@ def resume(
     replies  {id: value or exception} for calls of `Snapshot.pending`
     key      that the snapshot was signed with, if bytes are given
     options  those of `Session` (its time limit is the most that the run still gets): callbacks, limits, mounts, ... are given anew. Open calls of functions that have an
-             implementation here are performed, again if need be; the others stay pending
+             implementation here are performed, again if need be; the others stay pending. A snapshot of a deterministic
+             session goes on with its own seed and time; `deterministic` is for others
 
     If a run waited (`Snapshot.waiting`), go on with it by `Session.progress`, `reply`, `finish` or
     `finish_async`. Of a run that was told to listeners (`on_stdout`) as it went, the result has the output from
     here on only.
 
     ValueError: no snapshot, or damaged; or a reply to a call that is not pending. BrumateError: it belongs to another
-    image, or needs more than the limits.
+    image, holds only what changed since another (`Snapshot.join`), or needs more than the limits.
 
     Example::
 

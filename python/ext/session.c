@@ -130,26 +130,36 @@ static bru_status open_session(session_object *self, image_object *image, const 
 }
 
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = { "image",    "limits",       "call_timeout", "max_calls",
-                             "max_open", "functions",    "env",          "mounts",
-                             "storage",  "storage_path", "capture",      NULL };
+    static char *names[] = { "image",     "limits", "call_timeout", "max_calls", "max_open",
+                             "functions", "env",    "mounts",       "storage",   "storage_path",
+                             "capture",   "seed",   "start_ns",     NULL };
     image_object *image;
     PyObject *functions, *env, *mounts, *storage = Py_None, *capture = Py_None;
     unsigned long long timeout, cpu, grace, memory, output, files, artifacts, call_timeout,
-        max_calls, max_open;
+        max_calls, max_open, start = 0;
     unsigned flags;
+    const char *seed = NULL;
+    Py_ssize_t seed_len = 0;
+    bru_deterministic fixed = { .start_ns = 0 };
     recipe r = { .options = BRU_SESSION_OPTIONS_INIT };
     bru_error err = { 0 };
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!(KKKKKKKI)KKKO!O!O!|OzO:Session", names, image_type, &image, &timeout,
-            &cpu, &grace, &memory, &output, &files, &artifacts, &flags, &call_timeout, &max_calls,
-            &max_open, &PyTuple_Type, &functions, &PyTuple_Type, &env, &PyTuple_Type, &mounts,
-            &storage, &r.options.storage_path, &capture))
+            args, kwargs, "O!(KKKKKKKI)KKKO!O!O!|OzOz#K:Session", names, image_type, &image,
+            &timeout, &cpu, &grace, &memory, &output, &files, &artifacts, &flags, &call_timeout,
+            &max_calls, &max_open, &PyTuple_Type, &functions, &PyTuple_Type, &env, &PyTuple_Type,
+            &mounts, &storage, &r.options.storage_path, &capture, &seed, &seed_len, &start))
         return NULL;
     if (storage != Py_None) {
         if (!PyObject_TypeCheck(storage, storage_type))
             return PyErr_Format(PyExc_TypeError, "storage must be a Storage");
         r.options.storage = ((storage_object *)storage)->storage;
+    }
+    if (seed) {
+        if ((size_t)seed_len != sizeof fixed.seed)
+            return PyErr_Format(PyExc_ValueError, "seed must have %zu bytes", sizeof fixed.seed);
+        memcpy(fixed.seed, seed, sizeof fixed.seed);
+        fixed.start_ns = start;
+        r.options.deterministic = &fixed;
     }
     session_object *self = (session_object *)type->tp_alloc(type, 0);
     if (!self) return NULL;

@@ -126,11 +126,11 @@ static PyObject *snapshot_info(snapshot_object *self, void *unused) {
     bru_snapshot_info i;
     (void)unused;
     bru_snapshot_get_info(self->snapshot, &i);
-    return Py_BuildValue("{sssssssKsKsKsKsKsKsOsOsIsIsI}", "id", i.id, "image_id", i.image_id,
-                         "wasm_sha256", i.wasm_sha256, "wall_ns", i.wall_ns, "memory_bytes",
-                         i.memory_bytes, "changed_bytes", i.changed_bytes, "stored_bytes",
-                         i.stored_bytes, "file_bytes", i.file_bytes, "left_ns", i.left_ns,
-                         "waiting", i.waiting ? Py_True : Py_False, "signed",
+    return Py_BuildValue("{sssssssssKsKsKsKsKsKsOsOsIsIsI}", "id", i.id, "base_id", i.base_id,
+                         "image_id", i.image_id, "wasm_sha256", i.wasm_sha256, "wall_ns", i.wall_ns,
+                         "memory_bytes", i.memory_bytes, "changed_bytes", i.changed_bytes,
+                         "stored_bytes", i.stored_bytes, "file_bytes", i.file_bytes, "left_ns",
+                         i.left_ns, "waiting", i.waiting ? Py_True : Py_False, "signed",
                          i.is_signed ? Py_True : Py_False, "call_count", i.call_count,
                          "descriptors", i.descriptors, "format", i.format);
 }
@@ -166,11 +166,28 @@ static PyObject *snapshot_arguments(snapshot_object *self, PyObject *index) {
     return both;
 }
 
+/* join(base, key) */
+static PyObject *snapshot_join(snapshot_object *self, PyObject *const *args, Py_ssize_t n) {
+    bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
+    bru_snapshot *whole = NULL;
+    bru_error err = { 0 };
+    bru_status st;
+    if (n != 2 || !Py_IS_TYPE(args[0], snapshot_type)) return PyErr_BadArgument(), NULL;
+    if (!take_key(args[1], &o.key, &o.key_len)) return NULL;
+    const bru_snapshot *base = ((snapshot_object *)args[0])->snapshot;
+    Py_BEGIN_ALLOW_THREADS
+    st = bru_snapshot_join(base, self->snapshot, &o, &whole, &err);
+    Py_END_ALLOW_THREADS
+    return st ? raise(&err) : wrap(whole);
+}
+
 static PyMethodDef type_methods[] = {
     { "load", (PyCFunction)(void (*)(void))snapshot_load, METH_FASTCALL | METH_STATIC,
       "load(path, key): one from a file." },
     { "save", (PyCFunction)snapshot_save, METH_O, "save(path): to a file, whole or not at all." },
     { "to_bytes", (PyCFunction)snapshot_to_bytes, METH_NOARGS, "Its bytes." },
+    { "join", (PyCFunction)(void (*)(void))snapshot_join, METH_FASTCALL,
+      "join(base, key): the whole one that this one holds the changes of." },
     { "calls", (PyCFunction)snapshot_calls, METH_NOARGS, "(id, name) of each call that waits." },
     { "arguments", (PyCFunction)snapshot_arguments, METH_O,
       "arguments(index): (positional, keywords) of that call." },
@@ -207,13 +224,18 @@ int snapshot_add(PyObject *module) {
 /* ---- Methods of Session -------------------------------------------------------------------------
  */
 
-static PyObject *session_suspend(session_object *self, PyObject *key) {
+/* suspend(key, base) */
+static PyObject *session_suspend(session_object *self, PyObject *const *args, Py_ssize_t n) {
     bru_snapshot_options o = BRU_SNAPSHOT_OPTIONS_INIT;
     bru_session *session = session_at_rest(self);
     bru_snapshot *snapshot = NULL;
     bru_error err = { 0 };
     bru_status st;
-    if (!session || !take_key(key, &o.key, &o.key_len)) return NULL;
+    if (!session) return NULL;
+    if (n != 2 || (args[1] != Py_None && !Py_IS_TYPE(args[1], snapshot_type)))
+        return PyErr_BadArgument(), NULL;
+    if (!take_key(args[0], &o.key, &o.key_len)) return NULL;
+    if (args[1] != Py_None) o.base = ((snapshot_object *)args[1])->snapshot;
     run_unpause(self);
     if (self->run.phase != RUN_NONE && (!self->run.stepwise || self->run.driven)) {
         st = bru_session_snapshot(session, &o, &snapshot, &err);
@@ -314,8 +336,8 @@ static PyObject *session_move(session_object *self, PyObject *unused) {
 #define FAST(name, function, doc)                                                                  \
     { name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, doc }
 PyMethodDef snapshot_methods[] = {
-    { "suspend", (PyCFunction)session_suspend, METH_O,
-      "suspend(key): the session's state, a Snapshot." },
+    FAST("suspend", session_suspend,
+         "suspend(key, base): the session's state, a Snapshot; over `base`, what changed since."),
     FAST("restore", session_restore,
          "restore(snapshot, stdin, on_stdout, on_stderr): to that state; a run that waited is "
          "this session's then, a stepwise one. BrumateError: of another image, or beyond the "
