@@ -41,6 +41,8 @@ typedef struct settings {
     bool checkpoint;      /* before each statement of the prompt */
     const char *snapshot; /* thaw, snapshot info: the file */
     const char *key_file;
+    bool deterministic;
+    bru_deterministic fixed; /* then: seed and start */
     const char *stats_path;
     bool timeout_given, grace_given;
     bru_limits limits;
@@ -64,6 +66,8 @@ int help_print(command c);
  * than 2^62. Times need a unit; sizes are bytes without one. */
 bool number_time(const char *text, uint64_t *ns);
 bool number_size(const char *text, uint64_t *bytes);
+/* Decimal digits alone, below 2^64. */
+bool number_whole(const char *text, uint64_t *out);
 /* The other way, as short as it is exact: "64M", "30s", "none". */
 const char *number_show_time(uint64_t ns, char out[32]);
 const char *number_show_size(uint64_t bytes, char out[32]);

@@ -35,6 +35,9 @@ const option options[] = {
     { OPT_VOLUME, 'v', "volume", "SRC:DST[:ro|:rw]", FOR_PROGRAM,
       "show the folder or file SRC at the absolute path DST,\n"
       "read-only unless :rw is there; may be repeated" },
+    { OPT_DETERMINISTIC, 0, "deterministic", "SEED", FOR_PROGRAM,
+      "time and chance are the same in each run: SEED is a number;\n"
+      "clocks begin in 2025, sleeping takes no time" },
     { OPT_STATS, 0, "stats", "FILE", FOR_PROGRAM | VALUE_OPTIONAL,
       "after the run, what it used: on stderr, or in FILE" },
     { OPT_CHECKPOINT, 0, "checkpoint", NULL, FOR_PROMPT,

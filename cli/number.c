@@ -62,6 +62,16 @@ bool number_size(const char *text, uint64_t *bytes) {
     return parse(text, size_units, bytes);
 }
 
+bool number_whole(const char *text, uint64_t *out) {
+    const char *p = text;
+    for (*out = 0; digit(*p); p++) {
+        uint64_t more = (uint64_t)(*p - '0');
+        if (*out > (UINT64_MAX - more) / 10) return false;
+        *out = *out * 10 + more;
+    }
+    return p > text && !*p;
+}
+
 static const char *show(uint64_t value, const unit *units, char out[32]) {
     if (value == BRU_NO_LIMIT) return "none";
     const unit *best = units;

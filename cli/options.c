@@ -133,6 +133,17 @@ static bool take_policy(parser *p, const char *v) {
     return true;
 }
 
+/* As the Python package takes it: the lowest byte first. */
+static bool take_seed(parser *p, const char *v) {
+    uint64_t seed;
+    if (!number_whole(v, &seed))
+        return stop(p, fail("--deterministic: \"%s\" is no seed; write a number, such as 42", v));
+    p->s->deterministic = true;
+    p->s->fixed = (bru_deterministic){ .start_ns = UINT64_C(1000000000) * FIXED_START_S };
+    for (unsigned i = 0; i < sizeof seed; i++) p->s->fixed.seed[i] = (uint8_t)(seed >> 8 * i);
+    return true;
+}
+
 /* The program is named: the rest of the words is its own. */
 static bool program(parser *p) {
     p->s->args = (const char *const *)p->at;
@@ -161,6 +172,7 @@ static bool apply(parser *p, const option *o, char *v) {
     case OPT_FILES: return take_size(p, o, v, &s->limits.file_bytes);
     case OPT_ENV: return take_env(p, v);
     case OPT_VOLUME: return take_volume(p, v);
+    case OPT_DETERMINISTIC: return take_seed(p, v);
     case OPT_STATS:
         s->stats = true;
         s->stats_path = v;

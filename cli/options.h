@@ -18,6 +18,7 @@ typedef enum option_id {
     OPT_FILES,
     OPT_ENV,
     OPT_VOLUME,
+    OPT_DETERMINISTIC,
     OPT_STATS,
     OPT_CHECKPOINT,
     OPT_KEY_FILE,
@@ -62,7 +63,8 @@ enum {
     RUN_GRACE_MS = 100,
     REPL_GRACE_MS = 1000,
     MEMORY_MIB = 512,
-    OUTPUT_MIB = 64
+    OUTPUT_MIB = 64,
+    FIXED_START_S = 1735689600 /* of 2025, as in the Python package */
 };
 
 #endif

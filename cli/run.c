@@ -63,6 +63,7 @@ bru_session_options session_options_for(const settings *s, bool prompt) {
     o.mount_count = s->mount_count;
     o.env = s->env;
     o.env_count = s->env_count;
+    o.deterministic = s->deterministic ? &s->fixed : NULL;
     o.flags = BRU_STREAM_OUTPUT | BRU_PULL_INPUT;
     return o;
 }

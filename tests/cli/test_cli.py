@@ -473,6 +473,24 @@ class Prompt(Case):
         self.assertEqual(t.finish(), 0)
 
 
+class Deterministic(Case):
+    CODE = ("import random, secrets, uuid, time, datetime\ntime.sleep(3600)\n"
+            "print(random.random(), secrets.token_hex(), uuid.uuid4(), time.time_ns(), datetime.datetime.now())")
+
+    def test_the_same_seed_gives_the_same_and_another_does_not(self):
+        first, again, other = (run(*args, "-c", self.CODE) for args in (
+            ["--deterministic", "42"], ["--deterministic=42"], ["--deterministic", "43"]))
+        self.ends(first, 0, again.out)
+        self.assertNotEqual(first.out, other.out)
+        self.assertIn(b"2025-01-01 01:00:00", first.out)
+
+    def test_seeds_that_are_none(self):
+        for seed in ("", "x", "-1", "1.5", "0x10", "18446744073709551616", " 1", "1 "):
+            with self.subTest(seed):
+                self.one_line(run("--deterministic", seed, "-c", "print(1)"), words="is no seed")
+        self.ends(run("--deterministic", "18446744073709551615", "-c", "print(1)"), 0, "1\n")
+
+
 class Frozen(Case):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -514,6 +532,13 @@ class Frozen(Case):
     def test_a_wait_in_the_middle_of_a_call_passes(self):
         self.ends(run("freeze", "-o", self.file, "-c", "import time; time.sleep(.05); print('on')"), 0, "on\n")
         self.assertIn("waiting: no\n", run("snapshot", "info", self.file).out.decode())
+
+    def test_a_deterministic_session_stays_so(self):
+        draw = "import random, time; print(random.random(), time.time())"
+        whole = run("--deterministic", "5", "-c", f"{draw}; {draw}").out
+        self.ends(run("freeze", "--deterministic", "5", "-o", self.file, "-c", draw), 0, whole.split(b"\n")[0] + b"\n")
+        for more in ([], ["--deterministic", "6"]):
+            self.ends(run("thaw", *more, self.file, "-c", draw), 0, whole.split(b"\n")[1] + b"\n")
 
     def test_a_key_is_needed_where_there_is_one(self):
         key, short = self.folder + "/key", self.folder + "/short"
