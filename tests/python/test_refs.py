@@ -86,7 +86,7 @@ def undo(session: Session) -> None:
 
 def use_store(folder: str) -> None:
     with brumate.Store(folder, callbacks=ASKING) as store:
-        for name in ("a", "A", "a"):
+        for name in ("A", "A"):
             with store.session(name) as session:
                 session.execute("x = 1")
         store.list()
