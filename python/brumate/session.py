@@ -580,6 +580,18 @@ class Session:
     # ---- Life
 
     @property
+    def ended(self) -> bool:
+        """Whether a limit, a crash or a cancelled task ended it: it then only takes `reset` and
+        `restore_state`.
+
+        Example::
+
+            if session.ended:
+                session.reset()
+        """
+        return self._ended is not None
+
+    @property
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._core.closed

@@ -242,6 +242,15 @@ def test_after_a_timeout_the_session_takes_only_reset(run: Run):
         assert run(session, "print(n)").stdout == "1\n"
 
 
+def test_ended_tells_whether_a_reset_is_needed(session: Session, run: Run):
+    assert not session.ended
+    with pytest.raises(TimeoutError):
+        run(session, "while True: pass", timeout_ms=50)
+    assert session.ended
+    session.reset()
+    assert not session.ended
+
+
 def test_with_interrupt_the_session_goes_on(run: Run):
     with Session(on_timeout="interrupt") as session:
         run(session, "n = 1")
