@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 enum { WORKERS_MAX = 1024, IDLE_SECONDS = 5, STOP_SECONDS = 5 };
+/* The answer of a host function often comes at once: to look out for it so long costs less than to
+ * be woken. */
+#define LOOK_OUT_NS 60000u
 
 /* Where finished stretches are told: one for an event loop. */
 typedef struct notifier_object {
@@ -32,7 +35,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work;
 static session_object *first, **last = &first; /* to be run, under lock */
 static session_object *running;                /* under lock */
-static unsigned threads, idle, waiting;        /* waiting: in the list of `first` */
+static unsigned threads, idle;
+static atomic_uint waiting; /* in the list of `first`; changed under lock */
 static bool stopping;
 
 /* The last that a worker does with a job: from here on it is the loop's. */
@@ -51,12 +55,27 @@ static void tell(session_object *job) {
     pthread_mutex_unlock(&n->lock);
 }
 
-/* The next job, or NULL after some seconds without one. Under lock. */
-static session_object *next_job(void) {
+static void look_out(void) {
+    uint64_t until = native_clock() + LOOK_OUT_NS;
+    while (atomic_load(&waiting) == 0 && native_clock() < until) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
+/* The next job, or NULL after some seconds without one. Under lock. `soon`: there may be one at
+ * once. */
+static session_object *next_job(bool soon) {
     struct timespec until;
+    idle++;
+    if (soon) {
+        pthread_mutex_unlock(&lock);
+        look_out();
+        pthread_mutex_lock(&lock);
+    }
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += IDLE_SECONDS;
-    idle++;
     int waited = 0;
     while (!first && !stopping && waited == 0)
         waited = pthread_cond_timedwait(&work, &lock, &until);
@@ -75,9 +94,10 @@ static session_object *next_job(void) {
 
 static void *worker(void *unused) {
     (void)unused;
+    bool called = false;
     pthread_mutex_lock(&lock);
     for (;;) {
-        session_object *job = next_job();
+        session_object *job = next_job(called);
         if (!job) break;
         pthread_mutex_unlock(&lock);
         job->job_status = run_guest(job, &job->job_error);
@@ -85,6 +105,7 @@ static void *worker(void *unused) {
         *job->prior_running = job->next_running;
         if (job->next_running) job->next_running->prior_running = job->prior_running;
         pthread_mutex_unlock(&lock);
+        called = job->job_status == BRU_OK && job->run.event.kind == BRU_EVENT_CALL;
         tell(job);
         pthread_mutex_lock(&lock);
     }
