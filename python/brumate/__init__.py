@@ -22,7 +22,6 @@ from .errors import (
     TimeoutError,
 )
 from .limits import ResourceLimits
-from .network import NetConfig
 from .registry import CallbackRegistry
 from .result import Artifact, ExecuteResult
 from .sandbox import Sandbox
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from .deterministic import Deterministic
     from .factory import SandboxFactory
     from .files import FileInfo
+    from .network import NetConfig
     from .pool import Pool
     from .snapshot import Checkpoint, PendingCall, Progress, Snapshot, SnapshotInfo, resume
     from .storage import VfsStorage
@@ -74,6 +74,7 @@ _LATER = {
     "Checkpoint": "snapshot",
     "Deterministic": "deterministic",
     "FileInfo": "files",
+    "NetConfig": "network",
     "PendingCall": "snapshot",
     "Pool": "pool",
     "Progress": "snapshot",

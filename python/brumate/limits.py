@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operator import index
+from _operator import index  # the rest of operator is not needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from keyword import iskeyword
 from . import _native
 from .errors import InitializationError
 from .limits import ResourceLimits
-from .network import NetConfig
 from .registry import NAME_MAX, normalise
 
 TYPE_CHECKING = False
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .deterministic import Deterministic
+    from .network import NetConfig
     from .registry import Callbacks
 
     Mounts = Mapping[str, str | tuple[str, str]] | Iterable[tuple[str | os.PathLike[str], str, str]]
@@ -178,6 +178,13 @@ def streams_of(stdin: Any, on_stdout: Any, on_stderr: Any) -> tuple[Any, Any, An
     return stdin, on_stdout, on_stderr
 
 
+def _need_network(network: object) -> None:
+    from .network import NetConfig
+
+    if not isinstance(network, NetConfig):
+        raise TypeError(f"network must be a NetConfig, not {type(network).__name__}")
+
+
 class Recipe:
     """Image, limits, functions, files and environment, checked; makes sessions of the extension."""
 
@@ -198,8 +205,8 @@ class Recipe:
         grace: int = 0,
         deterministic: Deterministic | int | bytes | None = None,
     ) -> None:
-        if network is not None and not isinstance(network, NetConfig):
-            raise TypeError(f"network must be a NetConfig, not {type(network).__name__}")
+        if network is not None:
+            _need_network(network)
         self.image = image_of(image)
         self.limits = given = limits_of(limits)
         capture = _capture(result_variable)

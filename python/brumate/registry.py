@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterable, Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeAlias, TypeVar, Union
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -252,6 +251,8 @@ _KEYS = frozenset({"name", "fn", "description", "schema"})
 
 
 def _need_mapping(number: int, entry: object) -> None:
+    from collections.abc import Mapping
+
     if not isinstance(entry, Mapping):
         raise TypeError(
             f"callbacks[{number}] must be a dict with 'name' and 'fn', not {type(entry).__name__}"
@@ -292,6 +293,8 @@ def normalise(callbacks: Callbacks | None, *, taken: Iterable[str] = ()) -> dict
 
 
 def _given(callbacks: Callbacks | None) -> Iterable[Function]:
+    from collections.abc import Mapping
+
     if callbacks is None:
         return []
     if isinstance(callbacks, CallbackRegistry):
@@ -304,6 +307,8 @@ def _given(callbacks: Callbacks | None) -> Iterable[Function]:
 
 
 def _need_collection(callbacks: object) -> None:
+    from collections.abc import Iterable
+
     if isinstance(callbacks, (str, bytes)) or not isinstance(callbacks, Iterable):
         raise TypeError(
             "callbacks must be a CallbackRegistry, a list of dicts or a dict of functions, "
