@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -213,7 +214,9 @@ class SandboxFactory:
         while True:
             try:
                 at = os.lseek(self._file, end, os.SEEK_DATA)
-            except OSError:  # nothing but a hole is left
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # which says that nothing but a hole is left
+                    raise
                 return
             end = os.lseek(self._file, at, os.SEEK_HOLE)
             while at < end and (part := os.pread(self._file, min(end - at, 4 * MIB), at)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pickle
@@ -126,6 +127,18 @@ for use in (lambda: ctypes.CDLL("libc.so.6"), lambda: ctypes.string_at(0), lambd
     except OSError as e: print(e.errno)
 """
     assert out(factory.create_sandbox(), code) == "4 4 -56\n" + "52\n" * 3
+
+
+def test_a_save_that_cannot_read_leaves_nothing(
+    tmp_path: Path, factory: brumate.SandboxFactory, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "no")
+
+    monkeypatch.setattr(os, "lseek", fail)
+    with pytest.raises(OSError, match="no"):
+        factory.save(tmp_path / "f.bru")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_packages_cannot_be_written_to(factory: brumate.SandboxFactory):
