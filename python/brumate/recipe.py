@@ -26,9 +26,8 @@ __all__ = ["Recipe", "default_image"]
 
 NO_LIMIT = 2**64 - 1
 
-# What a program that is stopped may take to end, nanoseconds, before it is cut off and its session with it: a
-# session should outlive an interrupt, and with on_timeout="interrupt" a timeout too.
-GRACE = 5_000_000
+# What a program may take to end at its deadline, nanoseconds, where its session is to outlive that: the library's
+# own grace is made for ends that nobody regrets.
 GRACE_TO_LIVE = 20_000_000
 
 _CO_COROUTINE = 0x80

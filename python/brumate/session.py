@@ -5,7 +5,7 @@ from __future__ import annotations
 from .drive import CPU_LIMIT, DONE, TIMEOUT, finish, settle
 from .errors import BrumateError
 from .limits import check_number
-from .recipe import GRACE, GRACE_TO_LIVE, Recipe, streams_of
+from .recipe import GRACE_TO_LIVE, Recipe, streams_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Session:
             timeout_ms=execution_timeout_ms,
             storage=_storage_of(vfs),
             storage_path=self._vfs_mount_path,
-            grace=GRACE_TO_LIVE if self._keeps else GRACE,
+            grace=GRACE_TO_LIVE if self._keeps else 0,
             deterministic=deterministic,
         )
         self._timeout_ms = (
