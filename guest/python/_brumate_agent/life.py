@@ -15,6 +15,7 @@ import warnings
 from _brumate import environ, stir
 
 from _brumate_agent import loops
+from _brumate_agent.report import STOPS
 
 # Executed at boot, those at odd places as a REPL does, so that what they need is loaded and warm.
 REHEARSAL = [
@@ -53,8 +54,19 @@ class Quitter(_sitebuiltins.Quitter):
         raise SystemExit(code)
 
 
+_print_unraisable = sys.unraisablehook
+
+
+def _unraisable(args, /):
+    """A stop that strikes in a finalizer is ignored there, but raised again where the program is: it is no
+    fault to be told."""
+    if not issubclass(args.exc_type, STOPS):
+        _print_unraisable(args)
+
+
 def boot(modules):
     """Loads the modules named, one a line."""
+    sys.unraisablehook = sys.__unraisablehook__ = _unraisable
     builtins.exit = Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = Quitter("quit", "Ctrl-D (i.e. EOF)")
     site.setcopyright()
