@@ -66,6 +66,15 @@ async def spin():
     while True: await asyncio.sleep(0)
 await spin()
 
+#== a stop that strikes in a finalizer is no fault to be told
+#: stdout on
+class Slow:
+    def __del__(self):
+        while True: pass
+Slow()
+print("on")
+while True: pass
+
 #== tasks that make tasks
 import asyncio
 async def spawn():
