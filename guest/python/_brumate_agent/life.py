@@ -66,7 +66,7 @@ def _unraisable(args, /):
 
 def boot(modules):
     """Loads the modules named, one a line."""
-    sys.unraisablehook = sys.__unraisablehook__ = _unraisable
+    sys.unraisablehook = _unraisable
     builtins.exit = Quitter("exit", "Ctrl-D (i.e. EOF)")
     builtins.quit = Quitter("quit", "Ctrl-D (i.e. EOF)")
     site.setcopyright()
